@@ -1,0 +1,1 @@
+"""The wire contract: protobuf sources in headway/, generated code in gen/."""

@@ -1,0 +1,328 @@
+from proto.gen.headway.v1 import common_pb2 as _common_pb2
+from proto.gen.headway.v1 import facts_pb2 as _facts_pb2
+from proto.gen.headway.v1 import reasons_pb2 as _reasons_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Event(_message.Message):
+    __slots__ = ("seq", "cause_offset", "at_us", "leader_epoch", "chain", "leader_elected", "ticked", "log_silent", "fact_ignored", "fact_rejected", "key_parked", "key_released", "configured", "instance_paused", "instance_resumed", "requirement_defined", "operation_queued", "operation_dispatched", "operation_accepted", "operation_requeued", "operation_finished", "operation_reprioritised", "operations_forgotten", "kill_requested", "dispatch_settled", "worker_admitted", "worker_reported", "worker_drained", "worker_undrained", "worker_disconnected")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    LEADER_ELECTED_FIELD_NUMBER: _ClassVar[int]
+    TICKED_FIELD_NUMBER: _ClassVar[int]
+    LOG_SILENT_FIELD_NUMBER: _ClassVar[int]
+    FACT_IGNORED_FIELD_NUMBER: _ClassVar[int]
+    FACT_REJECTED_FIELD_NUMBER: _ClassVar[int]
+    KEY_PARKED_FIELD_NUMBER: _ClassVar[int]
+    KEY_RELEASED_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_RESUMED_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_DEFINED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_QUEUED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_DISPATCHED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_REQUEUED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FINISHED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_REPRIORITISED_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    KILL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_SETTLED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ADMITTED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_REPORTED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_DRAINED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_UNDRAINED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_DISCONNECTED_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    cause_offset: int
+    at_us: int
+    leader_epoch: int
+    chain: bytes
+    leader_elected: LeaderElected
+    ticked: Ticked
+    log_silent: LogSilent
+    fact_ignored: FactIgnored
+    fact_rejected: FactRejected
+    key_parked: KeyParked
+    key_released: _facts_pb2.KeyReleased
+    configured: _facts_pb2.Configured
+    instance_paused: _facts_pb2.InstancePaused
+    instance_resumed: _facts_pb2.InstanceResumed
+    requirement_defined: RequirementDefined
+    operation_queued: OperationQueued
+    operation_dispatched: OperationDispatched
+    operation_accepted: OperationAccepted
+    operation_requeued: OperationRequeued
+    operation_finished: OperationFinished
+    operation_reprioritised: OperationReprioritised
+    operations_forgotten: OperationsForgotten
+    kill_requested: KillRequested
+    dispatch_settled: DispatchSettled
+    worker_admitted: WorkerAdmitted
+    worker_reported: _facts_pb2.WorkerReported
+    worker_drained: _facts_pb2.WorkerDrained
+    worker_undrained: _facts_pb2.WorkerUndrained
+    worker_disconnected: WorkerDisconnected
+    def __init__(self, seq: _Optional[int] = ..., cause_offset: _Optional[int] = ..., at_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., chain: _Optional[bytes] = ..., leader_elected: _Optional[_Union[LeaderElected, _Mapping]] = ..., ticked: _Optional[_Union[Ticked, _Mapping]] = ..., log_silent: _Optional[_Union[LogSilent, _Mapping]] = ..., fact_ignored: _Optional[_Union[FactIgnored, _Mapping]] = ..., fact_rejected: _Optional[_Union[FactRejected, _Mapping]] = ..., key_parked: _Optional[_Union[KeyParked, _Mapping]] = ..., key_released: _Optional[_Union[_facts_pb2.KeyReleased, _Mapping]] = ..., configured: _Optional[_Union[_facts_pb2.Configured, _Mapping]] = ..., instance_paused: _Optional[_Union[_facts_pb2.InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[_facts_pb2.InstanceResumed, _Mapping]] = ..., requirement_defined: _Optional[_Union[RequirementDefined, _Mapping]] = ..., operation_queued: _Optional[_Union[OperationQueued, _Mapping]] = ..., operation_dispatched: _Optional[_Union[OperationDispatched, _Mapping]] = ..., operation_accepted: _Optional[_Union[OperationAccepted, _Mapping]] = ..., operation_requeued: _Optional[_Union[OperationRequeued, _Mapping]] = ..., operation_finished: _Optional[_Union[OperationFinished, _Mapping]] = ..., operation_reprioritised: _Optional[_Union[OperationReprioritised, _Mapping]] = ..., operations_forgotten: _Optional[_Union[OperationsForgotten, _Mapping]] = ..., kill_requested: _Optional[_Union[KillRequested, _Mapping]] = ..., dispatch_settled: _Optional[_Union[DispatchSettled, _Mapping]] = ..., worker_admitted: _Optional[_Union[WorkerAdmitted, _Mapping]] = ..., worker_reported: _Optional[_Union[_facts_pb2.WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[_facts_pb2.WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[_facts_pb2.WorkerUndrained, _Mapping]] = ..., worker_disconnected: _Optional[_Union[WorkerDisconnected, _Mapping]] = ...) -> None: ...
+
+class LeaderElected(_message.Message):
+    __slots__ = ("cluster_id", "facts_topic_id", "events_topic_id", "build")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    FACTS_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    BUILD_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    facts_topic_id: str
+    events_topic_id: str
+    build: str
+    def __init__(self, cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ...) -> None: ...
+
+class Ticked(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LogSilent(_message.Message):
+    __slots__ = ("gap_us",)
+    GAP_US_FIELD_NUMBER: _ClassVar[int]
+    gap_us: int
+    def __init__(self, gap_us: _Optional[int] = ...) -> None: ...
+
+class FactIgnored(_message.Message):
+    __slots__ = ("fact_kind", "reason", "instance", "key", "dispatch_id")
+    FACT_KIND_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    fact_kind: str
+    reason: _reasons_pb2.IgnoreReason
+    instance: str
+    key: str
+    dispatch_id: int
+    def __init__(self, fact_kind: _Optional[str] = ..., reason: _Optional[_Union[_reasons_pb2.IgnoreReason, str]] = ..., instance: _Optional[str] = ..., key: _Optional[str] = ..., dispatch_id: _Optional[int] = ...) -> None: ...
+
+class FactRejected(_message.Message):
+    __slots__ = ("fact_kind", "reason", "field", "value", "rule", "instance", "key")
+    FACT_KIND_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    fact_kind: str
+    reason: _reasons_pb2.RejectReason
+    field: str
+    value: str
+    rule: str
+    instance: str
+    key: str
+    def __init__(self, fact_kind: _Optional[str] = ..., reason: _Optional[_Union[_reasons_pb2.RejectReason, str]] = ..., field: _Optional[str] = ..., value: _Optional[str] = ..., rule: _Optional[str] = ..., instance: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
+
+class KeyParked(_message.Message):
+    __slots__ = ("key",)
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    def __init__(self, key: _Optional[str] = ...) -> None: ...
+
+class RequirementDefined(_message.Message):
+    __slots__ = ("requirement_id", "requirements")
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
+    requirement_id: int
+    requirements: _common_pb2.Requirements
+    def __init__(self, requirement_id: _Optional[int] = ..., requirements: _Optional[_Union[_common_pb2.Requirements, _Mapping]] = ...) -> None: ...
+
+class OperationQueued(_message.Message):
+    __slots__ = ("instance", "client_operation_id", "client_id", "invocation_id", "attached", "action_digest", "cacheable", "skip_cache_lookup", "priority", "queued_at_us", "requirement_id", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic", "clamped_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    INVOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTACHED_FIELD_NUMBER: _ClassVar[int]
+    ACTION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CACHEABLE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CACHE_LOOKUP_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_DURATION_US_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TARGET_ID_FIELD_NUMBER: _ClassVar[int]
+    MNEMONIC_FIELD_NUMBER: _ClassVar[int]
+    CLAMPED_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    client_operation_id: str
+    client_id: str
+    invocation_id: str
+    attached: bool
+    action_digest: _common_pb2.Digest
+    cacheable: bool
+    skip_cache_lookup: bool
+    priority: int
+    queued_at_us: int
+    requirement_id: int
+    timeout_us: int
+    expected_duration_us: int
+    command: _common_pb2.Command
+    target_id: str
+    mnemonic: str
+    clamped_us: int
+    def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., attached: _Optional[bool] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., requirement_id: _Optional[int] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., clamped_us: _Optional[int] = ...) -> None: ...
+
+class OperationDispatched(_message.Message):
+    __slots__ = ("operation_id", "endpoint", "connection_id", "overtook")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    OVERTOOK_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    endpoint: str
+    connection_id: int
+    overtook: int
+    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., overtook: _Optional[int] = ...) -> None: ...
+
+class OperationAccepted(_message.Message):
+    __slots__ = ("operation_id", "dispatch_id")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    dispatch_id: int
+    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ...) -> None: ...
+
+class OperationRequeued(_message.Message):
+    __slots__ = ("operation_id", "dispatch_id", "cause", "job_failures", "worker_losses", "free_requeues", "message", "decline_reason", "needed_kib", "free_kib")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    JOB_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    WORKER_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    FREE_REQUEUES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DECLINE_REASON_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_KIB_FIELD_NUMBER: _ClassVar[int]
+    FREE_KIB_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    dispatch_id: int
+    cause: _reasons_pb2.RequeueCause
+    job_failures: int
+    worker_losses: int
+    free_requeues: int
+    message: str
+    decline_reason: _reasons_pb2.DeclineReason
+    needed_kib: int
+    free_kib: int
+    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., message: _Optional[str] = ..., decline_reason: _Optional[_Union[_reasons_pb2.DeclineReason, str]] = ..., needed_kib: _Optional[int] = ..., free_kib: _Optional[int] = ...) -> None: ...
+
+class OperationFinished(_message.Message):
+    __slots__ = ("operation_id", "dispatch_id", "outcome", "exit_code", "message", "stdout_tail", "stderr_tail", "usage", "job_failures", "worker_losses")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_TAIL_FIELD_NUMBER: _ClassVar[int]
+    STDERR_TAIL_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    JOB_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    WORKER_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    dispatch_id: int
+    outcome: _reasons_pb2.Outcome
+    exit_code: int
+    message: str
+    stdout_tail: bytes
+    stderr_tail: bytes
+    usage: _common_pb2.ResourceUsage
+    job_failures: int
+    worker_losses: int
+    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ...) -> None: ...
+
+class OperationReprioritised(_message.Message):
+    __slots__ = ("operation_id", "priority")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    priority: int
+    def __init__(self, operation_id: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
+
+class OperationsForgotten(_message.Message):
+    __slots__ = ("instance", "through_seq")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    through_seq: int
+    def __init__(self, instance: _Optional[str] = ..., through_seq: _Optional[int] = ...) -> None: ...
+
+class KillRequested(_message.Message):
+    __slots__ = ("endpoint", "instance", "operation_id", "dispatch_id", "cause")
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    endpoint: str
+    instance: str
+    operation_id: int
+    dispatch_id: int
+    cause: _reasons_pb2.KillCause
+    def __init__(self, endpoint: _Optional[str] = ..., instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.KillCause, str]] = ...) -> None: ...
+
+class DispatchSettled(_message.Message):
+    __slots__ = ("endpoint", "instance", "operation_id", "dispatch_id", "result")
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    endpoint: str
+    instance: str
+    operation_id: int
+    dispatch_id: int
+    result: _reasons_pb2.RunResult
+    def __init__(self, endpoint: _Optional[str] = ..., instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., result: _Optional[_Union[_reasons_pb2.RunResult, str]] = ...) -> None: ...
+
+class WorkerAdmitted(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "kept", "reconnected")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    MAX_INFLIGHT_FIELD_NUMBER: _ClassVar[int]
+    BUILD_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    RECONNECTED_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    connection_id: int
+    properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.Property]
+    max_inflight: int
+    build: str
+    kept: _containers.RepeatedScalarFieldContainer[int]
+    reconnected: bool
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., kept: _Optional[_Iterable[int]] = ..., reconnected: _Optional[bool] = ...) -> None: ...
+
+class WorkerDisconnected(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "reason", "silent_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SILENT_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    reason: _reasons_pb2.DisconnectReason
+    silent_us: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., reason: _Optional[_Union[_reasons_pb2.DisconnectReason, str]] = ..., silent_us: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,245 @@
+from proto.gen.headway.v1 import common_pb2 as _common_pb2
+from proto.gen.headway.v1 import reasons_pb2 as _reasons_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Fact(_message.Message):
+    __slots__ = ("action_queued", "worker_connected", "worker_reported", "worker_drained", "worker_undrained", "worker_gone", "dispatch_accepted", "dispatch_declined", "action_finished", "cancel_requested", "priority_requested", "instance_paused", "instance_resumed", "configured", "tick", "key_released")
+    ACTION_QUEUED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_REPORTED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_DRAINED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_UNDRAINED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_GONE_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_DECLINED_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FINISHED_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_RESUMED_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    TICK_FIELD_NUMBER: _ClassVar[int]
+    KEY_RELEASED_FIELD_NUMBER: _ClassVar[int]
+    action_queued: ActionQueued
+    worker_connected: WorkerConnected
+    worker_reported: WorkerReported
+    worker_drained: WorkerDrained
+    worker_undrained: WorkerUndrained
+    worker_gone: WorkerGone
+    dispatch_accepted: DispatchAccepted
+    dispatch_declined: DispatchDeclined
+    action_finished: ActionFinished
+    cancel_requested: CancelRequested
+    priority_requested: PriorityRequested
+    instance_paused: InstancePaused
+    instance_resumed: InstanceResumed
+    configured: Configured
+    tick: Tick
+    key_released: KeyReleased
+    def __init__(self, action_queued: _Optional[_Union[ActionQueued, _Mapping]] = ..., worker_connected: _Optional[_Union[WorkerConnected, _Mapping]] = ..., worker_reported: _Optional[_Union[WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[WorkerUndrained, _Mapping]] = ..., worker_gone: _Optional[_Union[WorkerGone, _Mapping]] = ..., dispatch_accepted: _Optional[_Union[DispatchAccepted, _Mapping]] = ..., dispatch_declined: _Optional[_Union[DispatchDeclined, _Mapping]] = ..., action_finished: _Optional[_Union[ActionFinished, _Mapping]] = ..., cancel_requested: _Optional[_Union[CancelRequested, _Mapping]] = ..., priority_requested: _Optional[_Union[PriorityRequested, _Mapping]] = ..., instance_paused: _Optional[_Union[InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[InstanceResumed, _Mapping]] = ..., configured: _Optional[_Union[Configured, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., key_released: _Optional[_Union[KeyReleased, _Mapping]] = ...) -> None: ...
+
+class ActionQueued(_message.Message):
+    __slots__ = ("instance", "client_operation_id", "client_id", "invocation_id", "attached", "action_digest", "cacheable", "skip_cache_lookup", "priority", "queued_at_us", "requirements", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    INVOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTACHED_FIELD_NUMBER: _ClassVar[int]
+    ACTION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CACHEABLE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CACHE_LOOKUP_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_DURATION_US_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TARGET_ID_FIELD_NUMBER: _ClassVar[int]
+    MNEMONIC_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    client_operation_id: str
+    client_id: str
+    invocation_id: str
+    attached: bool
+    action_digest: _common_pb2.Digest
+    cacheable: bool
+    skip_cache_lookup: bool
+    priority: int
+    queued_at_us: int
+    requirements: _common_pb2.Requirements
+    timeout_us: int
+    expected_duration_us: int
+    command: _common_pb2.Command
+    target_id: str
+    mnemonic: str
+    def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., attached: _Optional[bool] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., requirements: _Optional[_Union[_common_pb2.Requirements, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ...) -> None: ...
+
+class WorkerConnected(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "running")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    MAX_INFLIGHT_FIELD_NUMBER: _ClassVar[int]
+    BUILD_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    connection_id: int
+    properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.Property]
+    max_inflight: int
+    build: str
+    running: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., running: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class WorkerReported(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "free_memory_kib")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    FREE_MEMORY_KIB_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    free_memory_kib: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., free_memory_kib: _Optional[int] = ...) -> None: ...
+
+class WorkerDrained(_message.Message):
+    __slots__ = ("instance", "endpoint")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ...) -> None: ...
+
+class WorkerUndrained(_message.Message):
+    __slots__ = ("instance", "endpoint")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ...) -> None: ...
+
+class WorkerGone(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ...) -> None: ...
+
+class DispatchAccepted(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "dispatch_id")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    dispatch_id: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ...) -> None: ...
+
+class DispatchDeclined(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "dispatch_id", "reason", "needed_kib", "free_kib")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_KIB_FIELD_NUMBER: _ClassVar[int]
+    FREE_KIB_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    dispatch_id: int
+    reason: _reasons_pb2.DeclineReason
+    needed_kib: int
+    free_kib: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., reason: _Optional[_Union[_reasons_pb2.DeclineReason, str]] = ..., needed_kib: _Optional[int] = ..., free_kib: _Optional[int] = ...) -> None: ...
+
+class ActionFinished(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "dispatch_id", "result", "exit_code", "message", "stdout_tail", "stderr_tail", "usage")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_TAIL_FIELD_NUMBER: _ClassVar[int]
+    STDERR_TAIL_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    dispatch_id: int
+    result: _reasons_pb2.RunResult
+    exit_code: int
+    message: str
+    stdout_tail: bytes
+    stderr_tail: bytes
+    usage: _common_pb2.ResourceUsage
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., result: _Optional[_Union[_reasons_pb2.RunResult, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ...) -> None: ...
+
+class CancelRequested(_message.Message):
+    __slots__ = ("instance", "operation_id", "client_operation_id")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    client_operation_id: str
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., client_operation_id: _Optional[str] = ...) -> None: ...
+
+class PriorityRequested(_message.Message):
+    __slots__ = ("instance", "operation_id", "client_operation_id", "priority")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    client_operation_id: str
+    priority: int
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., client_operation_id: _Optional[str] = ..., priority: _Optional[int] = ...) -> None: ...
+
+class InstancePaused(_message.Message):
+    __slots__ = ("instance",)
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    def __init__(self, instance: _Optional[str] = ...) -> None: ...
+
+class InstanceResumed(_message.Message):
+    __slots__ = ("instance",)
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    def __init__(self, instance: _Optional[str] = ...) -> None: ...
+
+class Configured(_message.Message):
+    __slots__ = ("instance", "config_json")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    config_json: str
+    def __init__(self, instance: _Optional[str] = ..., config_json: _Optional[str] = ...) -> None: ...
+
+class Tick(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class KeyReleased(_message.Message):
+    __slots__ = ("key",)
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    def __init__(self, key: _Optional[str] = ...) -> None: ...

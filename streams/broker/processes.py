@@ -1,0 +1,86 @@
+"""A process that outlives the one that started it: start it detached, know it again, stop it.
+
+A pid alone names nothing, since the kernel gives it out again: a process is known by its pid, its start time and the
+one argument that only our broker has (the path of its properties file).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+# psutil derives a start time from the boot time, which moves a little when the system clock is set.
+_START_TOLERANCE_MS = 2_000
+
+
+@dataclass(frozen=True)
+class ProcessMark:
+    """A process as it can be found again: its pid and when it started (Unix time)."""
+
+    pid: int
+    started_at_ms: int
+
+
+def start_detached(command: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> ProcessMark:
+    """Start `command` in a session of its own with both outputs in `log`; it stays when this process ends.
+
+    Raises OSError when the program cannot be started.
+    """
+    # posix_spawn rather than subprocess: a Popen that is dropped while its process runs on warns, rightly for others.
+    pid = os.posix_spawn(
+        command[0],
+        list(command),
+        dict(environment),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    return ProcessMark(pid, round(psutil.Process(pid).create_time() * 1000))
+
+
+def find(mark: ProcessMark, argument: str) -> psutil.Process | None:
+    """Return the running process that `mark` means, or None when it ended or its pid is another process by now."""
+    try:
+        process = psutil.Process(mark.pid)
+        # oneshot() would cache; the calls are few and each must be of now.
+        if abs(process.create_time() * 1000 - mark.started_at_ms) > _START_TOLERANCE_MS:
+            return None
+        if process.status() == psutil.STATUS_ZOMBIE or argument not in process.cmdline():
+            return None
+    except psutil.NoSuchProcess:
+        return None
+    except psutil.AccessDenied:
+        return None  # another user's process: not one that this user's home started
+    return process
+
+
+def search(argument: str) -> ProcessMark | None:
+    """Return the process of this machine that carries `argument`, for a broker whose record was lost."""
+    for process in psutil.process_iter():
+        try:
+            if argument in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                return ProcessMark(process.pid, round(process.create_time() * 1000))
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return None
+
+
+def stop(process: psutil.Process, *, grace_s: float) -> bool:
+    """End a process by SIGTERM, and by SIGKILL when it is still there after `grace_s`; True when it ended by itself."""
+    try:
+        process.terminate()
+        process.wait(timeout=grace_s)
+    except psutil.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=10)
+        return False
+    except psutil.NoSuchProcess:
+        return True
+    return True
