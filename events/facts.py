@@ -1,0 +1,211 @@
+"""Facts: what the world says. One class per message of proto/headway/v1/facts.proto, with the same names.
+
+A fact is an input of `decide`; it never changes state by itself. Requirements arrive as canonical bytes (a serialised
+`Requirements` message, sorted by name) and commands as opaque bytes (a serialised `Command` message): the core interns the first
+and never looks into the second.
+"""
+
+from dataclasses import dataclass
+
+from events.reasons import DeclineReason, RejectReason, RunResult
+from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, Usage
+
+
+@dataclass(slots=True)
+class ActionQueued:
+    """A producer wants an action run. `client_operation_id` comes from the producer; a repeated one is a duplicate."""
+
+    instance: str
+    client_operation_id: str
+    requirements: bytes = b""
+    priority: int = 0
+    queued_at_us: int = 0  # 0: the append time
+    client_id: str = ""
+    invocation_id: str = ""
+    attached: bool = False
+    action_digest: Digest = NO_DIGEST
+    cacheable: bool = False
+    skip_cache_lookup: bool = False
+    timeout_us: int = 0  # 0: none
+    expected_duration_us: int = 0  # 0: unknown
+    command: bytes = b""
+    target_id: str = ""
+    mnemonic: str = ""
+
+
+@dataclass(slots=True)
+class WorkerConnected:
+    """A worker connects: `connection_id` is drawn at each connect, `boot_epoch` once per process (0: it has none)."""
+
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    connection_id: int
+    properties: Properties = ()
+    max_inflight: int = 0  # 0: no limit
+    build: str = ""
+    running: tuple[int, ...] = ()  # dispatch ids it still runs
+
+
+@dataclass(slots=True)
+class WorkerReported:
+    """A keepalive; `free_memory_kib` None means not measured."""
+
+    instance: str
+    endpoint: str
+    connection_id: int
+    free_memory_kib: int | None = None
+
+
+@dataclass(slots=True)
+class WorkerDrained:
+    """No new work for this worker; what runs goes on (R1)."""
+
+    instance: str
+    endpoint: str
+
+
+@dataclass(slots=True)
+class WorkerUndrained:
+    """The worker takes work again (R1)."""
+
+    instance: str
+    endpoint: str
+
+
+@dataclass(slots=True)
+class WorkerGone:
+    """The worker leaves, or an operator removes it (`connection_id` 0)."""
+
+    instance: str
+    endpoint: str
+    connection_id: int = 0
+
+
+@dataclass(slots=True)
+class DispatchAccepted:
+    """The worker has taken the dispatch and runs it."""
+
+    instance: str
+    endpoint: str
+    connection_id: int
+    dispatch_id: int
+
+
+@dataclass(slots=True)
+class DispatchDeclined:
+    """The worker refuses the dispatch; the operation goes back untried (B3)."""
+
+    instance: str
+    endpoint: str
+    connection_id: int
+    dispatch_id: int
+    reason: DeclineReason = DeclineReason.UNSPECIFIED
+    needed_kib: int = 0
+    free_kib: int = 0
+
+
+@dataclass(slots=True)
+class ActionFinished:
+    """The worker's final report on a dispatch."""
+
+    instance: str
+    endpoint: str
+    connection_id: int
+    dispatch_id: int
+    result: RunResult = RunResult.EXITED
+    exit_code: int = 0
+    message: str = ""
+    stdout_tail: bytes = b""
+    stderr_tail: bytes = b""
+    usage: Usage = NO_USAGE
+
+
+@dataclass(slots=True)
+class CancelRequested:
+    """An operator or producer cancels an operation, named by exactly one of the two ids."""
+
+    instance: str
+    operation_id: int | None = None
+    client_operation_id: str = ""
+
+
+@dataclass(slots=True)
+class PriorityRequested:
+    """An operator gives an operation another priority; its queued time stays."""
+
+    instance: str
+    operation_id: int | None = None
+    client_operation_id: str = ""
+    priority: int = 0
+
+
+@dataclass(slots=True)
+class InstancePaused:
+    """Nothing is placed in this instance until it is resumed; facts are taken as ever."""
+
+    instance: str
+
+
+@dataclass(slots=True)
+class InstanceResumed:
+    """Placing goes on."""
+
+    instance: str
+
+
+@dataclass(slots=True)
+class Configured:
+    """The configuration of an instance, as JSON of the tagged union in events/config.py."""
+
+    instance: str
+    config_json: str
+
+
+@dataclass(slots=True)
+class Tick:
+    """Time passed."""
+
+
+@dataclass(slots=True)
+class KeyReleased:
+    """An operator releases a parked key."""
+
+    key: str
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """What the edge makes of a record that is no valid fact, so that it too yields an event. Not in the wire contract."""
+
+    reason: RejectReason
+    fact_kind: str = ""
+    field: str = ""
+    value: str = ""
+    rule: str = ""
+    instance: str = ""
+    key: str = ""
+
+
+Fact = (
+    ActionQueued
+    | WorkerConnected
+    | WorkerReported
+    | WorkerDrained
+    | WorkerUndrained
+    | WorkerGone
+    | DispatchAccepted
+    | DispatchDeclined
+    | ActionFinished
+    | CancelRequested
+    | PriorityRequested
+    | InstancePaused
+    | InstanceResumed
+    | Configured
+    | Tick
+    | KeyReleased
+    | Unreadable
+)
+
+FACT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Fact.__args__ if kind is not Unreadable}  # type: ignore[attr-defined]
+"""Every kind of the wire contract by its name."""

@@ -1,0 +1,131 @@
+"""Reasons as enums: why a fact was ignored, why an operation was requeued, how it ended.
+
+The numbers are the wire contract's (proto/headway/v1/reasons.proto); a test holds both together. The sentence of each value stands in
+the contract too, so that every language that reads the log can print it.
+"""
+
+from enum import IntEnum
+from typing import cast
+
+from proto.gen.headway.v1 import reasons_pb2
+
+
+class IgnoreReason(IntEnum):
+    """Why a well-formed fact changed nothing. Each is counted."""
+
+    UNSPECIFIED = 0
+    DUPLICATE_OPERATION = 1
+    UNKNOWN_OPERATION = 2
+    OPERATION_FINISHED = 3
+    UNKNOWN_WORKER = 4
+    STALE_CONNECTION = 5
+    DISPATCH_NOT_CURRENT = 6
+    NO_CHANGE = 7
+    KEY_PARKED = 8
+    DUPLICATE_CONNECTION = 9
+    ALREADY_ACCEPTED = 10
+
+
+class RejectReason(IntEnum):
+    """Why a fact was refused. The raw bytes stand in the dead letters, written in the same transaction."""
+
+    UNSPECIFIED = 0
+    UNDECODABLE = 1
+    INVALID_FIELD = 2
+    UNKNOWN_KIND = 3
+    UNKNOWN_INSTANCE = 4
+    INVALID_REQUIREMENT = 5
+    INVALID_PROPERTY = 6
+    INVALID_CONFIGURATION = 7
+    UNDECIDABLE = 8
+
+
+class RequeueCause(IntEnum):
+    """Why an operation went back to the queue."""
+
+    UNSPECIFIED = 0
+    JOB_ERROR = 1
+    WORKER_GONE = 2
+    WORKER_TIMEOUT = 3
+    WORKER_REPLACED = 4
+    DECLINED = 5
+    BACKPRESSURE = 6
+    ACTION_TIMEOUT = 7
+    KILL_OVERDUE = 8
+
+
+class Outcome(IntEnum):
+    """How an operation ended."""
+
+    UNSPECIFIED = 0
+    COMPLETED = 1
+    ACTION_TIMED_OUT = 2
+    JOB_RETRIES_EXHAUSTED = 3
+    WORKER_LOSSES_EXHAUSTED = 4
+    CANCELLED = 5
+    FREE_REQUEUES_EXHAUSTED = 6
+    FAILED_PRECONDITION = 7
+
+
+class RunResult(IntEnum):
+    """What a worker says of a run."""
+
+    UNSPECIFIED = 0
+    EXITED = 1
+    TIMED_OUT = 2
+    INTERNAL_ERROR = 3
+    BACKPRESSURE = 4
+    KILLED = 5
+    FAILED_PRECONDITION = 6
+
+
+class DeclineReason(IntEnum):
+    """Why a worker declines a dispatch."""
+
+    UNSPECIFIED = 0
+    MEMORY = 1
+    SHUTTING_DOWN = 2
+    FULL = 3
+
+
+class DisconnectReason(IntEnum):
+    """Why a worker is no longer connected."""
+
+    UNSPECIFIED = 0
+    GONE = 1
+    TIMEOUT = 2
+    REMOVED = 3
+    KILL_OVERDUE = 4
+
+
+class KillCause(IntEnum):
+    """Why a run is to be stopped."""
+
+    UNSPECIFIED = 0
+    CANCELLED = 1
+    NOT_CURRENT = 2
+    ACTION_TIMEOUT = 3
+
+
+class RefuseReason(IntEnum):
+    """Why a worker was not admitted."""
+
+    UNSPECIFIED = 0
+    INVALID_PROPERTY = 1
+    UNKNOWN_INSTANCE = 2
+
+
+class PlacementEnd(IntEnum):
+    """How a placement ended."""
+
+    UNSPECIFIED = 0
+    FINISHED = 1
+    REQUEUED = 2
+    CANCELLED = 3
+
+
+def sentence(reason: IntEnum) -> str:
+    """The sentence a person reads for `reason`, from the wire contract; empty for UNSPECIFIED."""
+    enum = reasons_pb2.DESCRIPTOR.enum_types_by_name[type(reason).__name__]
+    value = enum.values_by_number[int(reason)]
+    return cast(str, value.GetOptions().Extensions[reasons_pb2.sentence])

@@ -1,0 +1,146 @@
+"""The state of a shard: rows that are a fold of events, and the indexes derived from them.
+
+Rows change only in `evolve`. Everything else here (demands, amounts, the matcher, the timer heap) is derived from rows and can be
+rebuilt from them at any moment; `Shard.build_indexes` does.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from events.config import DEFAULT_CONFIG, SchedulerConfig
+from events.fitting import Demand
+from events.reasons import Outcome
+from events.values import NO_DIGEST, Digest, Properties
+
+PRIORITY_MAX = 2**31 - 1
+TIME_BITS, ID_BITS = 64, 40
+
+
+def sort_key(priority: int, queued_at_us: int, operation_id: int) -> int:
+    """Queue order as one int: priority descending, queued time ascending, then offset (Q1, Q2)."""
+    return ((PRIORITY_MAX - priority) << (TIME_BITS + ID_BITS)) | (queued_at_us << ID_BITS) | operation_id
+
+
+class Stage(IntEnum):
+    """Where an operation stands (2.1)."""
+
+    QUEUED = 1
+    EXECUTING = 2
+    FINISHED = 3
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One row per operation that is live or within its retention."""
+
+    operation_id: int
+    instance: str
+    client_operation_id: str
+    requirement_id: int
+    priority: int
+    queued_at_us: int
+    sort_key: int
+    queued_since_us: int  # later of queued and last requeued
+    demand: Demand
+    command: bytes = b""
+    action_digest: Digest = NO_DIGEST
+    timeout_us: int = 0
+    expected_duration_us: int = 0
+    client_id: str = ""
+    invocation_id: str = ""
+    target_id: str = ""
+    mnemonic: str = ""
+    cacheable: bool = False
+    skip_cache_lookup: bool = False
+    attached: bool = False
+    stage: Stage = Stage.QUEUED
+    dispatch: "Dispatch | None" = None  # the current one
+    job_failures: int = 0
+    worker_losses: int = 0
+    free_requeues: int = 0
+    outcome: Outcome = Outcome.UNSPECIFIED
+    index: Any = None  # the matcher's own
+
+
+@dataclass(slots=True, eq=False)
+class Dispatch:
+    """One run of an operation on a worker, current or revoked; it is charged until the worker reports (L3, L7)."""
+
+    dispatch_id: int
+    operation_id: int
+    operation: Operation
+    worker: "Worker"
+    connection_id: int
+    dispatched_at_us: int
+    demand: Demand  # what is charged
+    accepted: bool = False
+    revoked: bool = False
+    kill_requested_at_us: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One row per connected worker, keyed by (instance, endpoint)."""
+
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    connection_id: int
+    properties: Properties
+    max_inflight: int
+    build: str
+    connected_at_us: int
+    last_seen_us: int
+    recency: int  # seq of the event that last promoted it (1.3)
+    totals: list[int]  # per pool
+    remaining: list[int]  # per pool
+    draining: bool = False
+    paused: bool = False
+    free_memory_kib: int | None = None
+    running: dict[int, Dispatch] = field(default_factory=dict)  # dispatch_id to dispatch, revoked ones included
+    index: Any = None  # the matcher's own
+
+    def accepts(self) -> bool:
+        """B1: neither paused nor draining, and below the inflight limit (L5)."""
+        return (
+            not self.paused and not self.draining and (self.max_inflight == 0 or len(self.running) < self.max_inflight)
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """A scheduling domain: its configuration, fleet and queue."""
+
+    name: str
+    config: SchedulerConfig = DEFAULT_CONFIG
+    pools: tuple[str, ...] = DEFAULT_CONFIG.pools()
+    paused: bool = False
+    workers: dict[str, Worker] = field(default_factory=dict)  # by endpoint
+    by_client: dict[str, Operation] = field(default_factory=dict)  # by client_operation_id
+    finished: deque[tuple[int, int, Operation]] = field(default_factory=deque)  # (seq, at_us, operation), oldest first
+    demands: dict[int, Demand] = field(default_factory=dict)  # by requirement_id, under this configuration
+    matcher: Any = None  # events.matching.Matcher; None while a fold runs without indexes
+
+
+@dataclass(slots=True, eq=False)
+class Shard:
+    """The whole state of one shard."""
+
+    seq: int = 0  # of the last event
+    now_us: int = 0
+    position: int = -1  # offset of the last fact that was decided
+    leader_epoch: int = 0
+    cluster_id: str = ""
+    facts_topic_id: str = ""
+    events_topic_id: str = ""
+    instances: dict[str, Instance] = field(default_factory=dict)
+    operations: dict[int, Operation] = field(default_factory=dict)
+    requirement_ids: dict[bytes, int] = field(default_factory=dict)  # canonical bytes to id
+    requirements: dict[int, bytes] = field(default_factory=dict)
+    parked_keys: dict[str, None] = field(default_factory=dict)
+    ignored: Counter[int] = field(default_factory=Counter)  # by IgnoreReason
+    rejected: Counter[int] = field(default_factory=Counter)  # by RejectReason
+    timers: list[tuple[int, int, str, str, int]] = field(default_factory=list)  # heap; see deciding/timing.py
+    live: bool = False  # indexes are built and kept up
