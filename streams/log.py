@@ -186,6 +186,15 @@ class Log(Protocol):
         """
         ...
 
+    async def trim(self, partition: Partition, before: int) -> None:
+        """Removes the records below `before` for good. A reader that still wants one gets OffsetTrimmed.
+
+        Raises:
+            OffsetPastEnd: `before` lies past the log's end.
+            NoSuchTopic, NoSuchPartition, LogUnavailable: as everywhere.
+        """
+        ...
+
     async def close(self) -> None:
         """Closes what the log itself holds; its followers and writers are closed by their owners. May be called twice."""
         ...
