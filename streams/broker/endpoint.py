@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
+
+from streams.errors import StreamError
 
 KAFKA_VERSION = "4.4.0"
 """The Apache Kafka release that the docker and jvm ways run; `classpath.json` pins its jars by checksum."""
@@ -18,8 +20,20 @@ WAYS: tuple[Way, ...] = ("cluster", "docker", "jvm")
 """In the order in which they are tried."""
 
 
-class BrokerFailed(Exception):
-    """No broker could be brought up, found, or stopped; the message says what was tried and what to do."""
+class BrokerFailed(StreamError):
+    """No broker could be brought up, found, or stopped; the message says what was tried and what to do.
+
+    One is often the reason of another, so its text is the message alone, without code and remedy appended.
+    """
+
+    code: ClassVar[str] = "broker-failed"
+    runbook: ClassVar[str] = "Read the reasons of each way; the jvm way's own log is <home>/kafka/broker.log."
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+
+    def __str__(self) -> str:
+        return f"{self.message.rstrip()}\n{self.remedy}" if self.remedy else self.message
 
 
 @dataclass(frozen=True)

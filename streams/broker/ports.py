@@ -32,7 +32,9 @@ def free_ports(start: int = FIRST_PORT, *, avoid: frozenset[int] = frozenset()) 
     for port in range(start, EPHEMERAL_FROM):
         if port not in avoid and is_free(port):
             yield port
-    raise BrokerFailed(f"no free port on 127.0.0.1 from {start} to {EPHEMERAL_FROM - 1}; stop a server or choose --port")
+    raise BrokerFailed(
+        f"no free port on 127.0.0.1 from {start} to {EPHEMERAL_FROM - 1}; stop a server or choose --port"
+    )
 
 
 def require_port(port: int) -> int:

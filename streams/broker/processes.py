@@ -1,7 +1,7 @@
 """A process that outlives the one that started it: start it detached, know it again, stop it.
 
 A pid alone names nothing, since the kernel gives it out again: a process is known by its pid, its start time and the
-one argument that only our broker has (the path of its properties file).
+arguments that only our broker has (Kafka's main class and the path of its properties file).
 """
 
 from __future__ import annotations
@@ -45,14 +45,13 @@ def start_detached(command: Sequence[str], *, log: Path, environment: Mapping[st
     return ProcessMark(pid, round(psutil.Process(pid).create_time() * 1000))
 
 
-def find(mark: ProcessMark, argument: str) -> psutil.Process | None:
+def find(mark: ProcessMark, arguments: Sequence[str]) -> psutil.Process | None:
     """Return the running process that `mark` means, or None when it ended or its pid is another process by now."""
     try:
         process = psutil.Process(mark.pid)
-        # oneshot() would cache; the calls are few and each must be of now.
         if abs(process.create_time() * 1000 - mark.started_at_ms) > _START_TOLERANCE_MS:
             return None
-        if process.status() == psutil.STATUS_ZOMBIE or argument not in process.cmdline():
+        if process.status() == psutil.STATUS_ZOMBIE or not _carries(process, arguments):
             return None
     except psutil.NoSuchProcess:
         return None
@@ -61,11 +60,16 @@ def find(mark: ProcessMark, argument: str) -> psutil.Process | None:
     return process
 
 
-def search(argument: str) -> ProcessMark | None:
-    """Return the process of this machine that carries `argument`, for a broker whose record was lost."""
+def _carries(process: psutil.Process, arguments: Sequence[str]) -> bool:
+    command = process.cmdline()
+    return all(argument in command for argument in arguments)
+
+
+def search(arguments: Sequence[str]) -> ProcessMark | None:
+    """Return the process of this machine that carries all `arguments`, for a broker whose record was lost."""
     for process in psutil.process_iter():
         try:
-            if argument in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+            if _carries(process, arguments) and process.status() != psutil.STATUS_ZOMBIE:
                 return ProcessMark(process.pid, round(process.create_time() * 1000))
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
