@@ -137,5 +137,9 @@ def _fail(error: BrokerFailed, output: str) -> NoReturn:
     sys.exit(1)
 
 
+command = broker
+"""What `headway broker` is (streams.cli.main)."""
+
+
 if __name__ == "__main__":
     broker()
