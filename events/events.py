@@ -222,6 +222,7 @@ class OperationRequeued:
     decline_reason: DeclineReason = DeclineReason.UNSPECIFIED
     needed_kib: int = 0
     free_kib: int = 0
+    endpoint: str = ""
 
 
 @dataclass(slots=True)
@@ -241,6 +242,7 @@ class OperationFinished:
     usage: Usage = NO_USAGE
     job_failures: int = 0
     worker_losses: int = 0
+    endpoint: str = ""
 
 
 @dataclass(slots=True)
@@ -388,5 +390,5 @@ Event = (
     | WorkerDisconnected
 )
 
-EVENT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Event.__args__}  # type: ignore[attr-defined]
+EVENT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Event.__args__}
 """Every kind by its name."""

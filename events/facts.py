@@ -207,5 +207,5 @@ Fact = (
     | Unreadable
 )
 
-FACT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Fact.__args__ if kind is not Unreadable}  # type: ignore[attr-defined]
+FACT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Fact.__args__ if kind is not Unreadable}
 """Every kind of the wire contract by its name."""

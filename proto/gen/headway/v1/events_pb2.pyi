@@ -200,7 +200,7 @@ class OperationAccepted(_message.Message):
     def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ...) -> None: ...
 
 class OperationRequeued(_message.Message):
-    __slots__ = ("operation_id", "dispatch_id", "cause", "job_failures", "worker_losses", "free_requeues", "message", "decline_reason", "needed_kib", "free_kib")
+    __slots__ = ("operation_id", "dispatch_id", "cause", "job_failures", "worker_losses", "free_requeues", "message", "decline_reason", "needed_kib", "free_kib", "endpoint")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +211,7 @@ class OperationRequeued(_message.Message):
     DECLINE_REASON_FIELD_NUMBER: _ClassVar[int]
     NEEDED_KIB_FIELD_NUMBER: _ClassVar[int]
     FREE_KIB_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     dispatch_id: int
     cause: _reasons_pb2.RequeueCause
@@ -221,10 +222,11 @@ class OperationRequeued(_message.Message):
     decline_reason: _reasons_pb2.DeclineReason
     needed_kib: int
     free_kib: int
-    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., message: _Optional[str] = ..., decline_reason: _Optional[_Union[_reasons_pb2.DeclineReason, str]] = ..., needed_kib: _Optional[int] = ..., free_kib: _Optional[int] = ...) -> None: ...
+    endpoint: str
+    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., message: _Optional[str] = ..., decline_reason: _Optional[_Union[_reasons_pb2.DeclineReason, str]] = ..., needed_kib: _Optional[int] = ..., free_kib: _Optional[int] = ..., endpoint: _Optional[str] = ...) -> None: ...
 
 class OperationFinished(_message.Message):
-    __slots__ = ("operation_id", "dispatch_id", "outcome", "exit_code", "message", "stdout_tail", "stderr_tail", "usage", "job_failures", "worker_losses")
+    __slots__ = ("operation_id", "dispatch_id", "outcome", "exit_code", "message", "stdout_tail", "stderr_tail", "usage", "job_failures", "worker_losses", "endpoint")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -235,6 +237,7 @@ class OperationFinished(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     JOB_FAILURES_FIELD_NUMBER: _ClassVar[int]
     WORKER_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     dispatch_id: int
     outcome: _reasons_pb2.Outcome
@@ -245,7 +248,8 @@ class OperationFinished(_message.Message):
     usage: _common_pb2.ResourceUsage
     job_failures: int
     worker_losses: int
-    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ...) -> None: ...
+    endpoint: str
+    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., endpoint: _Optional[str] = ...) -> None: ...
 
 class OperationReprioritised(_message.Message):
     __slots__ = ("operation_id", "priority")
