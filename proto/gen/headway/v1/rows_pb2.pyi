@@ -1,0 +1,271 @@
+from proto.gen.headway.v1 import common_pb2 as _common_pb2
+from proto.gen.headway.v1 import reasons_pb2 as _reasons_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Stage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STAGE_UNSPECIFIED: _ClassVar[Stage]
+    STAGE_QUEUED: _ClassVar[Stage]
+    STAGE_EXECUTING: _ClassVar[Stage]
+    STAGE_FINISHED: _ClassVar[Stage]
+STAGE_UNSPECIFIED: Stage
+STAGE_QUEUED: Stage
+STAGE_EXECUTING: Stage
+STAGE_FINISHED: Stage
+
+class ShardRow(_message.Message):
+    __slots__ = ("seq", "next_offset", "events", "chain", "now_us", "leader_epoch", "elections", "elected_at_us", "facts_position", "cluster_id", "facts_topic_id", "events_topic_id", "build", "stale_events", "silences", "silent_us")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    NOW_US_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ELECTIONS_FIELD_NUMBER: _ClassVar[int]
+    ELECTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    FACTS_POSITION_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    FACTS_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    BUILD_FIELD_NUMBER: _ClassVar[int]
+    STALE_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    SILENCES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_US_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    next_offset: int
+    events: int
+    chain: bytes
+    now_us: int
+    leader_epoch: int
+    elections: int
+    elected_at_us: int
+    facts_position: int
+    cluster_id: str
+    facts_topic_id: str
+    events_topic_id: str
+    build: str
+    stale_events: int
+    silences: int
+    silent_us: int
+    def __init__(self, seq: _Optional[int] = ..., next_offset: _Optional[int] = ..., events: _Optional[int] = ..., chain: _Optional[bytes] = ..., now_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elections: _Optional[int] = ..., elected_at_us: _Optional[int] = ..., facts_position: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ..., stale_events: _Optional[int] = ..., silences: _Optional[int] = ..., silent_us: _Optional[int] = ...) -> None: ...
+
+class DispatchRow(_message.Message):
+    __slots__ = ("dispatch_id", "endpoint", "connection_id", "dispatched_at_us", "accepted", "accepted_at_us", "overtook")
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    DISPATCHED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    OVERTOOK_FIELD_NUMBER: _ClassVar[int]
+    dispatch_id: int
+    endpoint: str
+    connection_id: int
+    dispatched_at_us: int
+    accepted: bool
+    accepted_at_us: int
+    overtook: int
+    def __init__(self, dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatched_at_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., accepted_at_us: _Optional[int] = ..., overtook: _Optional[int] = ...) -> None: ...
+
+class OperationRow(_message.Message):
+    __slots__ = ("operation_id", "instance", "client_operation_id", "requirement_id", "priority", "queued_at_us", "queued_since_us", "stage", "command", "action_digest", "timeout_us", "expected_duration_us", "client_id", "invocation_id", "target_id", "mnemonic", "cacheable", "skip_cache_lookup", "attached", "clamped_us", "dispatch", "dispatches", "job_failures", "worker_losses", "free_requeues", "requeue_cause", "requeue_message", "outcome", "finished_at_us", "finished_seq", "exit_code", "message", "stdout_tail", "stderr_tail", "usage")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    ACTION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_DURATION_US_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    INVOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGET_ID_FIELD_NUMBER: _ClassVar[int]
+    MNEMONIC_FIELD_NUMBER: _ClassVar[int]
+    CACHEABLE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CACHE_LOOKUP_FIELD_NUMBER: _ClassVar[int]
+    ATTACHED_FIELD_NUMBER: _ClassVar[int]
+    CLAMPED_US_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    DISPATCHES_FIELD_NUMBER: _ClassVar[int]
+    JOB_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    WORKER_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    FREE_REQUEUES_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_CAUSE_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_TAIL_FIELD_NUMBER: _ClassVar[int]
+    STDERR_TAIL_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    instance: str
+    client_operation_id: str
+    requirement_id: int
+    priority: int
+    queued_at_us: int
+    queued_since_us: int
+    stage: Stage
+    command: bytes
+    action_digest: _common_pb2.Digest
+    timeout_us: int
+    expected_duration_us: int
+    client_id: str
+    invocation_id: str
+    target_id: str
+    mnemonic: str
+    cacheable: bool
+    skip_cache_lookup: bool
+    attached: bool
+    clamped_us: int
+    dispatch: DispatchRow
+    dispatches: int
+    job_failures: int
+    worker_losses: int
+    free_requeues: int
+    requeue_cause: _reasons_pb2.RequeueCause
+    requeue_message: str
+    outcome: _reasons_pb2.Outcome
+    finished_at_us: int
+    finished_seq: int
+    exit_code: int
+    message: str
+    stdout_tail: bytes
+    stderr_tail: bytes
+    usage: _common_pb2.ResourceUsage
+    def __init__(self, operation_id: _Optional[int] = ..., instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., requirement_id: _Optional[int] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., queued_since_us: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., command: _Optional[bytes] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., attached: _Optional[bool] = ..., clamped_us: _Optional[int] = ..., dispatch: _Optional[_Union[DispatchRow, _Mapping]] = ..., dispatches: _Optional[int] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., requeue_cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., requeue_message: _Optional[str] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., finished_at_us: _Optional[int] = ..., finished_seq: _Optional[int] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ...) -> None: ...
+
+class Amount(_message.Message):
+    __slots__ = ("name", "amount")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    amount: int
+    def __init__(self, name: _Optional[str] = ..., amount: _Optional[int] = ...) -> None: ...
+
+class RunRow(_message.Message):
+    __slots__ = ("dispatch_id", "operation_id", "amounts", "since_us", "accepted", "revoked", "kill_requested_at_us")
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    AMOUNTS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    KILL_REQUESTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    dispatch_id: int
+    operation_id: int
+    amounts: _containers.RepeatedCompositeFieldContainer[Amount]
+    since_us: int
+    accepted: bool
+    revoked: bool
+    kill_requested_at_us: int
+    def __init__(self, dispatch_id: _Optional[int] = ..., operation_id: _Optional[int] = ..., amounts: _Optional[_Iterable[_Union[Amount, _Mapping]]] = ..., since_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., revoked: _Optional[bool] = ..., kill_requested_at_us: _Optional[int] = ...) -> None: ...
+
+class WorkerRow(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    MAX_INFLIGHT_FIELD_NUMBER: _ClassVar[int]
+    BUILD_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEEN_US_FIELD_NUMBER: _ClassVar[int]
+    RECENCY_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    FREE_MEMORY_KIB_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    DISPATCHES_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    connection_id: int
+    properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.Property]
+    max_inflight: int
+    build: str
+    connected_at_us: int
+    last_seen_us: int
+    recency: int
+    draining: bool
+    paused: bool
+    free_memory_kib: int
+    running: _containers.RepeatedCompositeFieldContainer[RunRow]
+    dispatches: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ...) -> None: ...
+
+class OutcomeCount(_message.Message):
+    __slots__ = ("outcome", "count")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    outcome: _reasons_pb2.Outcome
+    count: int
+    def __init__(self, outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., count: _Optional[int] = ...) -> None: ...
+
+class RequeueCount(_message.Message):
+    __slots__ = ("cause", "count")
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    cause: _reasons_pb2.RequeueCause
+    count: int
+    def __init__(self, cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., count: _Optional[int] = ...) -> None: ...
+
+class InstanceRow(_message.Message):
+    __slots__ = ("name", "config_json", "configured", "configured_at_us", "paused", "queued", "executing", "finished", "workers", "outcomes", "requeues", "dispatches", "forgotten_through_seq")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    EXECUTING_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    REQUEUES_FIELD_NUMBER: _ClassVar[int]
+    DISPATCHES_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    config_json: str
+    configured: bool
+    configured_at_us: int
+    paused: bool
+    queued: int
+    executing: int
+    finished: int
+    workers: int
+    outcomes: _containers.RepeatedCompositeFieldContainer[OutcomeCount]
+    requeues: _containers.RepeatedCompositeFieldContainer[RequeueCount]
+    dispatches: int
+    forgotten_through_seq: int
+    def __init__(self, name: _Optional[str] = ..., config_json: _Optional[str] = ..., configured: _Optional[bool] = ..., configured_at_us: _Optional[int] = ..., paused: _Optional[bool] = ..., queued: _Optional[int] = ..., executing: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[OutcomeCount, _Mapping]]] = ..., requeues: _Optional[_Iterable[_Union[RequeueCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., forgotten_through_seq: _Optional[int] = ...) -> None: ...
+
+class RequirementRow(_message.Message):
+    __slots__ = ("requirement_id", "requirements")
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
+    requirement_id: int
+    requirements: bytes
+    def __init__(self, requirement_id: _Optional[int] = ..., requirements: _Optional[bytes] = ...) -> None: ...
+
+class CounterRow(_message.Message):
+    __slots__ = ("count", "last_at_us")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_US_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    last_at_us: int
+    def __init__(self, count: _Optional[int] = ..., last_at_us: _Optional[int] = ...) -> None: ...
