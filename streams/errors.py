@@ -191,6 +191,19 @@ class LogUnavailable(StreamError):
         )
 
 
+class CorruptLog(StreamError):
+    """The bytes of a batch do not match their checksum."""
+
+    code = "corrupt-log"
+    runbook = "A disk or memory fault at the broker or on the way: check the broker's log and disk before going on."
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"a batch failed its checksum: {what}",
+            remedy="Read again; if it persists, restore the partition from a replica or an export",
+        )
+
+
 class Closed(StreamError):
     """A follower, writer or log was used after it was closed, or a writer after it was lost."""
 

@@ -1,0 +1,100 @@
+"""Every place where Headway reaches into aiokafka's private parts, and why. A test watches each of them.
+
+Nothing here changes aiokafka for other users in the process (Faust is one), except the back-off, which is a constant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.consumer import fetcher as _fetcher
+from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.producer import sender as _sender
+
+from streams.log import Record
+
+TRANSACTION_BACKOFF_S = 0.001
+
+# The broker answers CONCURRENT_TRANSACTIONS to the first AddPartitionsToTxn that follows a commit closely, and aiokafka then
+# waits this long. Its own 20 ms are the whole latency of a busy decider: 45-70 transactions/s against 300 (measured).
+_sender.BACKOFF_OVERRIDE = TRANSACTION_BACKOFF_S
+
+_STOP_S = 5.0
+
+
+class _LeanResults(OrderedDict[TopicPartition, Any]):
+    """The fetcher's table of fetched records, which makes each of them a `Record` instead of a ConsumerRecord.
+
+    A frozen dataclass of eleven fields costs more than decoding the record does; replacing the one method that makes it,
+    on the instance, halves the time of a replay. Every PartitionRecords passes here before its first record is decoded.
+    """
+
+    def __setitem__(self, partition: TopicPartition, result: Any) -> None:
+        if type(result) is _fetcher.FetchResult:
+            result._partition_records._consumer_record = _record
+        super().__setitem__(partition, result)
+
+
+def _record(_partition: TopicPartition, raw: Any) -> Record:
+    headers = raw.headers
+    value = raw.value
+    return Record(
+        raw.offset, raw.timestamp * 1000, raw.key, b"" if value is None else value, tuple(headers) if headers else ()
+    )
+
+
+def make_lean(consumer: AIOKafkaConsumer) -> None:
+    """Makes `getmany` of this consumer return `Record`s. To be called between `start` and the first assignment."""
+    consumer._fetcher._records = _LeanResults()
+
+
+def fetching_error(consumer: AIOKafkaConsumer) -> BaseException | None:
+    """Why the background fetching of this consumer has ended, if it has: `getmany` would return nothing for ever."""
+    task: asyncio.Future[None] = consumer._fetcher.error_future
+    if not task.done():
+        return None
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+def sequence_numbers(producer: AIOKafkaProducer, partitions: Mapping[TopicPartition, object]) -> dict[TopicPartition, int]:
+    """The sequence number that the next record to each of these partitions will carry."""
+    return {partition: producer._txn_manager.sequence_number(partition) for partition in partitions}
+
+
+def set_sequence_numbers(producer: AIOKafkaProducer, numbers: Mapping[TopicPartition, int]) -> None:
+    """Takes back the sequence numbers of batches that the broker refused.
+
+    aiokafka counts them as used, so the next batch would be refused as out of order, and the writer would be dead. A new
+    producer with the same transactional id is no way out: it would fence an owner that came in between.
+    """
+    producer._txn_manager._sequence_numbers.update(numbers)
+
+
+async def abandon(producer: AIOKafkaProducer) -> None:
+    """Ends a producer that may be waiting for a broker for ever: drops what is unsent and closes its connections.
+
+    `stop()` alone flushes first, and an idempotent producer never gives a batch up.
+    """
+    producer._message_accumulator.fail_all(ProducerClosed())
+    task = producer._sender.sender_task
+    if task is not None and not task.done():
+        task.cancel()
+    await producer.client.close()
+    with contextlib.suppress(KafkaError, asyncio.CancelledError, TimeoutError):
+        async with asyncio.timeout(_STOP_S):
+            await producer.stop()
+
+
+async def stop(producer: AIOKafkaProducer) -> None:
+    """Ends a producer in order where its broker answers, and by force after five seconds where it does not."""
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await producer.stop()
+    except (TimeoutError, KafkaError):
+        producer._closed = False  # stop() sets it first and would do nothing the second time
+        await abandon(producer)
