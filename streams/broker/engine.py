@@ -216,8 +216,8 @@ def _remove(docker: _Docker, home: KafkaHome, name: str) -> bool:
         raise BrokerFailed(f"container {name} was not made for {home.home} (label {_HOME_LABEL}); it is left alone")
     ran = bool(found["State"]["Running"])
     if ran:
-        docker("stop", "--time", "30", name)
-    docker("rm", name)
+        docker("stop", "-t", "30", name)
+    docker("rm", "--volumes", name)  # the anonymous ones of the image; the named one stays
     return ran
 
 
