@@ -1,0 +1,105 @@
+"""`decide`: what a fact causes. A dispatcher; the rules live in events/deciding, one module per concern.
+
+Pure: the state, the fact and its offset and append time are all it sees. It advances the state with each event it emits, so that the
+next rule of the same fact sees it; folding the returned events elsewhere gives the same state. Where it raises, the state is of no
+use any more: the caller rebuilds it from the log.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from events import events as e
+from events import facts as f
+from events.deciding import admission, fleet, instances, reporting
+from events.deciding.placing import place
+from events.deciding.step import Step
+from events.deciding.timing import fire_due, note_silence
+from events.evolve import evolve
+from events.reasons import IgnoreReason, RejectReason
+from events.state import Shard
+
+
+def decide(shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str = "") -> list[e.Event]:
+    """Everything one fact causes, in order: an outage noted, due timers, the fact itself, the pass. At least one event.
+
+    `shard` is live (indexing.build_indexes) and has decided every fact before `offset`; `append_us` is the fact's append time and
+    `key` its record key.
+    """
+    step = Step(shard, offset, append_us, max(shard.now_us, append_us), type(fact).__name__, key)
+    note_silence(step)
+    fire_due(step)
+    if key and key in shard.parked_keys and type(fact) is not f.KeyReleased:
+        step.ignore(IgnoreReason.KEY_PARKED, getattr(fact, "instance", ""), key)
+    else:
+        RULES[type(fact)](step, fact)
+    place(step)
+    return step.events
+
+
+def elect(
+    shard: Shard,
+    *,
+    leader_epoch: int,
+    cluster_id: str = "",
+    facts_topic_id: str = "",
+    events_topic_id: str = "",
+    build: str = "",
+) -> list[e.Event]:
+    """A decider becomes the owner: one `LeaderElected`, which no fact causes and which moves no time."""
+    event = e.LeaderElected(
+        shard.seq + 1,
+        shard.now_us,
+        max(shard.position, 0),
+        leader_epoch,
+        cluster_id,
+        facts_topic_id,
+        events_topic_id,
+        build,
+    )
+    evolve(shard, event)
+    return [event]
+
+
+def reject_undecidable(
+    shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str, error: str
+) -> list[e.Event]:
+    """What stands in the log for a fact on which `decide` raised, or whose events the log refused: its key is parked.
+
+    `shard` was rebuilt from the log after the failure; `error` says what failed.
+    """
+    step = Step(shard, offset, append_us, max(shard.now_us, append_us), type(fact).__name__, key)
+    step.reject(RejectReason.UNDECIDABLE, "", error, "a fact that can be decided", getattr(fact, "instance", ""), key)
+    if key and key not in shard.parked_keys:
+        step.emit(e.KeyParked, key)
+    return step.events
+
+
+def _tick(step: Step, fact: f.Tick) -> None:
+    step.emit(e.Ticked)
+    admission.forget_finished(step)
+
+
+def _reject_unreadable(step: Step, fact: f.Unreadable) -> None:
+    step.kind = fact.fact_kind
+    step.reject(fact.reason, fact.field, fact.value, fact.rule, fact.instance, fact.key)
+
+
+RULES: dict[type, Callable[[Step, Any], None]] = {
+    f.ActionQueued: admission.queue_action,
+    f.WorkerConnected: fleet.connect,
+    f.WorkerReported: fleet.report,
+    f.WorkerDrained: fleet.drain,
+    f.WorkerUndrained: fleet.undrain,
+    f.WorkerGone: fleet.leave,
+    f.DispatchAccepted: reporting.accept,
+    f.DispatchDeclined: reporting.decline,
+    f.ActionFinished: reporting.finish,
+    f.CancelRequested: admission.cancel,
+    f.PriorityRequested: admission.reprioritise,
+    f.InstancePaused: instances.pause,
+    f.InstanceResumed: instances.resume,
+    f.Configured: instances.configure,
+    f.Tick: _tick,
+    f.KeyReleased: instances.release_key,
+    f.Unreadable: _reject_unreadable,
+}
