@@ -49,6 +49,17 @@ def charge(worker: Worker, demand: Demand) -> None:
         worker.remaining[pool] -= amount
 
 
+def _current(operation: Operation, dispatch_id: int, seq: int) -> Dispatch:
+    dispatch = operation.dispatch
+    if dispatch is None or dispatch.dispatch_id != dispatch_id:
+        held = "none" if dispatch is None else dispatch.dispatch_id
+        raise SequenceBroken(
+            f"event {seq} ends dispatch {dispatch_id} of operation {operation.operation_id}, whose current dispatch is {held}. "
+            "The log holds something no decider writes: run 'headway replay' to locate it"
+        )
+    return dispatch
+
+
 def _settle(dispatch: Dispatch) -> None:
     """Return what the dispatch was charged, once (L3, L4)."""
     worker = dispatch.worker
@@ -188,16 +199,14 @@ def _operation_dispatched(shard: Shard, event: e.OperationDispatched) -> None:
 
 
 def _operation_accepted(shard: Shard, event: e.OperationAccepted) -> None:
-    dispatch = shard.operations[event.operation_id].dispatch
-    assert dispatch is not None and dispatch.dispatch_id == event.dispatch_id
+    dispatch = _current(shard.operations[event.operation_id], event.dispatch_id, event.seq)
     dispatch.accepted = True
     _promote(shard, dispatch.worker, event)
 
 
 def _operation_requeued(shard: Shard, event: e.OperationRequeued) -> None:
     operation = shard.operations[event.operation_id]
-    dispatch = operation.dispatch
-    assert dispatch is not None and dispatch.dispatch_id == event.dispatch_id
+    dispatch = _current(operation, event.dispatch_id, event.seq)
     operation.dispatch = None
     operation.stage = Stage.QUEUED
     operation.queued_since_us = event.at_us
@@ -210,7 +219,7 @@ def _operation_requeued(shard: Shard, event: e.OperationRequeued) -> None:
     if event.cause in PAUSING:
         worker.paused = True
         _promote(shard, worker, event)
-    elif event.cause is RequeueCause.JOB_ERROR:
+    elif event.cause == RequeueCause.JOB_ERROR:
         worker.paused = False
         _promote(shard, worker, event)
     else:  # the worker is on its way out, or was not heard: it is no more recent than before
@@ -231,12 +240,12 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
         worker = dispatch.worker
         if dispatch.revoked:
             pass  # the run goes on and pays until its worker reports (K4)
-        elif event.outcome is Outcome.WORKER_LOSSES_EXHAUSTED:
+        elif event.outcome == Outcome.WORKER_LOSSES_EXHAUSTED:
             _settle(dispatch)
             _refresh(shard, worker)
         else:
             _settle(dispatch)
-            worker.paused = event.outcome is Outcome.FREE_REQUEUES_EXHAUSTED
+            worker.paused = event.outcome == Outcome.FREE_REQUEUES_EXHAUSTED
             _promote(shard, worker, event)
     operation.stage = Stage.FINISHED
     operation.outcome = event.outcome

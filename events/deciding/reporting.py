@@ -86,7 +86,7 @@ def finish(step: Step, fact: f.ActionFinished) -> None:
             operation.worker_losses,
             worker.endpoint,
         )
-    elif fact.result is RunResult.BACKPRESSURE:
+    elif fact.result == RunResult.BACKPRESSURE:
         return_untried(step, dispatch, RequeueCause.BACKPRESSURE, fact.message)
     else:  # an internal error, or a kill nobody asked for
         tails = (fact.stdout_tail, fact.stderr_tail)

@@ -1,0 +1,241 @@
+"""What goes out in the same transaction as the events: placements for everybody, commands for workers.
+
+Computed from the events of one fact and the rows right after them. Both are derived: nothing here is read back into the state.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
+
+from events import events as e
+from events.config import SECOND_US
+from events.facts import Fact, WorkerConnected
+from events.reasons import DisconnectReason, IgnoreReason, KillCause, Outcome, PlacementEnd, RefuseReason, RejectReason
+from events.state import Dispatch, Shard
+from proto.gen.headway.v1 import commands_pb2, placements_pb2
+
+
+class Outbound(NamedTuple):
+    """One record to send. `kind` is the message's name, `key` the endpoint (empty: it was never placed)."""
+
+    topic_kind: Literal["placement", "command"]
+    key: str
+    kind: str
+    instance: str
+    seq: int
+    value: bytes
+
+
+def outbox(shard: Shard, events: Iterable[e.Event], fact: Fact | None = None) -> list[Outbound]:
+    """The records that follow from `events`, which `fact` has just caused in `shard`. Call it before the next `decide`."""
+    out: list[Outbound] = []
+    for event in events:
+        derive = DERIVATIONS.get(type(event))
+        if derive is not None:
+            derive(shard, event, out, fact)
+    return out
+
+
+def _placed(shard: Shard, dispatch: Dispatch, redelivered: bool) -> Outbound:
+    operation = dispatch.operation
+    placement = placements_pb2.Placement()
+    placed = placement.action_placed
+    placed.instance = operation.instance
+    placed.operation_id = operation.operation_id
+    placed.client_operation_id = operation.client_operation_id
+    placed.dispatch_id = dispatch.dispatch_id
+    placed.endpoint = dispatch.worker.endpoint
+    placed.connection_id = dispatch.connection_id
+    placed.queued_at_us = operation.queued_at_us
+    placed.placed_at_us = dispatch.dispatched_at_us
+    requirements = shard.requirements[operation.requirement_id]
+    if requirements:
+        placed.requirements.ParseFromString(requirements)
+    if operation.action_digest.hash:
+        placed.action_digest.hash = operation.action_digest.hash
+        placed.action_digest.size_bytes = operation.action_digest.size_bytes
+    if operation.timeout_us:
+        placed.timeout_us = operation.timeout_us
+    if operation.expected_duration_us:
+        placed.expected_duration_us = operation.expected_duration_us
+    if operation.command:
+        placed.command.ParseFromString(operation.command)
+    if operation.target_id:
+        placed.target_id = operation.target_id
+    if operation.mnemonic:
+        placed.mnemonic = operation.mnemonic
+    placed.attempt = operation.job_failures + operation.worker_losses + operation.free_requeues + 1
+    placed.redelivered = redelivered
+    return Outbound(
+        "placement",
+        dispatch.worker.endpoint,
+        "ActionPlaced",
+        operation.instance,
+        dispatch.dispatch_id,
+        placement.SerializeToString(),
+    )
+
+
+def _on_dispatched(shard: Shard, event: e.OperationDispatched, out: list[Outbound], fact: Fact | None) -> None:
+    dispatch = shard.operations[event.operation_id].dispatch
+    assert dispatch is not None  # nothing ends a dispatch in the step that makes it
+    out.append(_placed(shard, dispatch, redelivered=False))
+
+
+def _on_requeued(shard: Shard, event: e.OperationRequeued, out: list[Outbound], fact: Fact | None) -> None:
+    placement = placements_pb2.Placement()
+    ended = placement.placement_ended
+    ended.end = PlacementEnd.REQUEUED
+    ended.cause = event.cause
+    _end(shard, event, ended, out, placement)
+
+
+def _on_finished(shard: Shard, event: e.OperationFinished, out: list[Outbound], fact: Fact | None) -> None:
+    placement = placements_pb2.Placement()
+    ended = placement.placement_ended
+    cancelled = event.outcome == Outcome.CANCELLED
+    ended.end = PlacementEnd.CANCELLED if cancelled else PlacementEnd.FINISHED
+    ended.outcome = event.outcome
+    ended.exit_code = event.exit_code
+    _end(shard, event, ended, out, placement)
+
+
+def _end(
+    shard: Shard,
+    event: e.OperationRequeued | e.OperationFinished,
+    ended: placements_pb2.PlacementEnded,
+    out: list[Outbound],
+    placement: placements_pb2.Placement,
+) -> None:
+    operation = shard.operations[event.operation_id]
+    ended.instance = operation.instance
+    ended.operation_id = event.operation_id
+    ended.client_operation_id = operation.client_operation_id
+    ended.dispatch_id = event.dispatch_id
+    ended.endpoint = event.endpoint
+    ended.seq = event.seq
+    ended.ended_at_us = event.at_us
+    if event.message:
+        ended.message = event.message
+    out.append(
+        Outbound(
+            "placement", event.endpoint, "PlacementEnded", operation.instance, event.seq, placement.SerializeToString()
+        )
+    )
+
+
+def _command(instance: str, endpoint: str, connection_id: int, seq: int) -> commands_pb2.WorkerCommand:
+    return commands_pb2.WorkerCommand(instance=instance, endpoint=endpoint, connection_id=connection_id, seq=seq)
+
+
+def _send(command: commands_pb2.WorkerCommand, kind: str, out: list[Outbound]) -> None:
+    out.append(Outbound("command", command.endpoint, kind, command.instance, command.seq, command.SerializeToString()))
+
+
+def _kill(
+    instance: str,
+    endpoint: str,
+    connection_id: int,
+    seq: int,
+    operation_id: int,
+    dispatch_id: int,
+    cause: KillCause,
+    out: list[Outbound],
+) -> None:
+    command = _command(instance, endpoint, connection_id, seq)
+    command.kill_requested.operation_id = operation_id
+    command.kill_requested.dispatch_id = dispatch_id
+    command.kill_requested.cause = cause
+    _send(command, "KillRequested", out)
+
+
+def _on_kill(shard: Shard, event: e.KillRequested, out: list[Outbound], fact: Fact | None) -> None:
+    worker = shard.instances[event.instance].workers.get(event.endpoint)
+    if worker is not None:
+        _kill(
+            event.instance,
+            event.endpoint,
+            worker.connection_id,
+            event.seq,
+            event.operation_id,
+            event.dispatch_id,
+            event.cause,
+            out,
+        )
+
+
+def _on_admitted(shard: Shard, event: e.WorkerAdmitted, out: list[Outbound], fact: Fact | None) -> None:
+    instance = shard.instances[event.instance]
+    command = _command(event.instance, event.endpoint, event.connection_id, event.seq)
+    command.admitted.kept.extend(event.kept)
+    command.admitted.worker_timeout_us = instance.config.worker_timeout_s * SECOND_US
+    _send(command, "WorkerAdmitted", out)
+    kept = dict.fromkeys(event.kept)
+    running = instance.workers[event.endpoint].running
+    _redeliver(shard, [dispatch for dispatch in running.values() if dispatch.dispatch_id in kept], event.seq, out)
+
+
+def _redeliver(shard: Shard, dispatches: Iterable[Dispatch], seq: int, out: list[Outbound]) -> None:
+    """Write every unsettled placement again with its own id, and every kill: a worker keeps no position."""
+    for dispatch in dispatches:
+        worker = dispatch.worker
+        if dispatch.revoked:
+            _kill(
+                worker.instance,
+                worker.endpoint,
+                worker.connection_id,
+                seq,
+                dispatch.operation_id,
+                dispatch.dispatch_id,
+                KillCause.NOT_CURRENT,
+                out,
+            )
+        else:
+            out.append(_placed(shard, dispatch, redelivered=True))
+
+
+def _on_disconnected(shard: Shard, event: e.WorkerDisconnected, out: list[Outbound], fact: Fact | None) -> None:
+    if event.reason != DisconnectReason.GONE:  # one that left does not listen
+        command = _command(event.instance, event.endpoint, event.connection_id, event.seq)
+        command.evicted.reason = event.reason
+        _send(command, "WorkerEvicted", out)
+
+
+def _on_ignored(shard: Shard, event: e.FactIgnored, out: list[Outbound], fact: Fact | None) -> None:
+    """A worker that speaks on a connection nobody knows is told so, or it would never connect again."""
+    connection_id = getattr(fact, "connection_id", 0)
+    if connection_id and event.reason == IgnoreReason.UNKNOWN_WORKER:
+        command = _command(event.instance, event.key, connection_id, event.seq)
+        command.evicted.reason = DisconnectReason.TIMEOUT
+        _send(command, "WorkerEvicted", out)
+
+
+def _on_rejected(shard: Shard, event: e.FactRejected, out: list[Outbound], fact: Fact | None) -> None:
+    if isinstance(fact, WorkerConnected):
+        command = _command(event.instance, fact.endpoint, fact.connection_id, event.seq)
+        command.refused.reason = (
+            RefuseReason.UNKNOWN_INSTANCE
+            if event.reason == RejectReason.UNKNOWN_INSTANCE
+            else RefuseReason.INVALID_PROPERTY
+        )
+        command.refused.field = event.field
+        command.refused.value = event.value
+        _send(command, "WorkerRefused", out)
+
+
+def _on_elected(shard: Shard, event: e.LeaderElected, out: list[Outbound], fact: Fact | None) -> None:
+    for instance in shard.instances.values():
+        for worker in instance.workers.values():
+            _redeliver(shard, worker.running.values(), event.seq, out)
+
+
+DERIVATIONS: dict[type, Callable[[Shard, Any, list[Outbound], Fact | None], None]] = {
+    e.OperationDispatched: _on_dispatched,
+    e.OperationRequeued: _on_requeued,
+    e.OperationFinished: _on_finished,
+    e.KillRequested: _on_kill,
+    e.WorkerAdmitted: _on_admitted,
+    e.WorkerDisconnected: _on_disconnected,
+    e.FactIgnored: _on_ignored,
+    e.FactRejected: _on_rejected,
+    e.LeaderElected: _on_elected,
+}
