@@ -1,0 +1,34 @@
+"""Records of the log as values and back: facts, events, and the digest chain that events carry."""
+
+from events.codec.chain import GENESIS_CHAIN, chain_of, check_chain
+from events.codec.events import Envelope, decode_event, encode_event, envelope_of
+from events.codec.facts import CONTENT_TYPE, JSON_CONTENT_TYPE, decode_fact, encode_fact, is_json
+from events.payloads import (
+    Command,
+    EnvironmentVariable,
+    canonical_requirements,
+    command_bytes,
+    command_of,
+    requirements_of,
+)
+
+__all__ = [
+    "CONTENT_TYPE",
+    "GENESIS_CHAIN",
+    "JSON_CONTENT_TYPE",
+    "Command",
+    "Envelope",
+    "EnvironmentVariable",
+    "canonical_requirements",
+    "chain_of",
+    "check_chain",
+    "command_bytes",
+    "command_of",
+    "decode_event",
+    "decode_fact",
+    "encode_event",
+    "encode_fact",
+    "envelope_of",
+    "is_json",
+    "requirements_of",
+]

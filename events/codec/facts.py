@@ -1,0 +1,152 @@
+"""Fact records: what stands in headway.facts.v1, protobuf or JSON."""
+
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from events.codec.fields import FieldUnreadable, Mapping, mappings
+from events.errors import InvalidFact
+from events.fact_rules import MAX_NAME_CHARS, check_fact, shown
+from events.facts import FACT_KINDS, ActionQueued, Fact, Unreadable, WorkerConnected
+from events.jsonform import fact_from_json, json_object
+from events.payloads import canonical_requirements
+from events.reasons import RejectReason
+from proto.gen.headway.v1 import facts_pb2
+
+Headers = tuple[tuple[str, bytes], ...]
+
+CONTENT_TYPE = "content-type"
+JSON_CONTENT_TYPE = b"application/json"
+
+_BY_ONEOF: dict[str, Mapping] = mappings(FACT_KINDS.values(), facts_pb2.Fact)
+_BY_KIND: dict[type, Mapping] = {mapping.kind: mapping for mapping in _BY_ONEOF.values()}
+
+_LENGTH_DELIMITED = 2
+
+
+class _Refused(Exception):
+    """A record that is no valid fact, with what its `Unreadable` says."""
+
+    def __init__(self, unreadable: Unreadable) -> None:
+        self.unreadable = unreadable
+
+
+def encode_fact(fact: Fact) -> bytes:
+    """The protobuf record of a fact.
+
+    Raises:
+        InvalidFact: it breaks a rule of the wire contract; no decider would take it.
+        TypeError: an `Unreadable`, which has no record.
+    """
+    check_fact(fact)
+    message = facts_pb2.Fact()
+    _BY_KIND[type(fact)].fill(message, fact)
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data
+
+
+def decode_fact(value: bytes, headers: Headers = ()) -> Fact:
+    """The fact in a record; never raises: what is no valid fact comes back as `Unreadable`, so that it too yields an event.
+
+    A record with the header `content-type: application/json` is read as JSON, any other as protobuf.
+    """
+    try:
+        return _from_json(value) if is_json(headers) else _from_protobuf(value)
+    except _Refused as refused:
+        return refused.unreadable
+
+
+def is_json(headers: Headers) -> bool:
+    """Whether the headers say that the record is JSON."""
+    for name, content in headers:
+        if name.lower() == CONTENT_TYPE:
+            return content.split(b";")[0].strip().lower() == JSON_CONTENT_TYPE
+    return False
+
+
+def _unreadable(error: InvalidFact, instance: object, key: object) -> _Refused:
+    if not error.field:
+        reason = RejectReason.UNDECODABLE
+    elif error.field == "kind":
+        reason = RejectReason.UNKNOWN_KIND
+    else:
+        reason = RejectReason.INVALID_FIELD
+    return _Refused(
+        Unreadable(
+            reason,
+            fact_kind=shown(error.kind),
+            field=shown(error.field),
+            value=shown(error.value),
+            rule=error.rule,
+            instance=_name(instance),
+            key=_name(key),
+        )
+    )
+
+
+def _name(value: object) -> str:
+    """A name an invalid fact gives, as far as it can be told: a person looks for it."""
+    return shown(value[:MAX_NAME_CHARS]) if isinstance(value, str) else ""
+
+
+def _from_json(value: bytes) -> Fact:
+    try:
+        obj = json_object(value)
+    except InvalidFact as error:
+        raise _unreadable(error, "", "") from error
+    try:
+        return fact_from_json(obj)
+    except InvalidFact as error:
+        key = obj.get("client_operation_id") or obj.get("endpoint") or obj.get("key")
+        raise _unreadable(error, obj.get("instance"), key) from error
+
+
+def _from_protobuf(value: bytes) -> Fact:
+    try:
+        message = facts_pb2.Fact.FromString(value)
+    except DecodeError as error:
+        rule = "a record is a protobuf Fact, or JSON with the header 'content-type: application/json'"
+        raise _unreadable(InvalidFact("", "", _excerpt(value), rule), "", "") from error
+    name = message.WhichOneof("kind")
+    if name is None:
+        raise _unreadable(_no_kind(message, value), "", "")
+    mapping = _BY_ONEOF[name]
+    try:
+        fact = _read(mapping, message)
+        check_fact(fact)
+    except InvalidFact as error:
+        part = getattr(message, name)
+        key = getattr(part, "client_operation_id", "") or getattr(part, "endpoint", "") or getattr(part, "key", "")
+        raise _unreadable(error, getattr(part, "instance", ""), key) from error
+    return fact
+
+
+def _read(mapping: Mapping, message: Any) -> Fact:
+    """The fact as it stands in the message, requirements and properties in canonical order."""
+    try:
+        fact: Fact = mapping.kind(**mapping.read(message))
+    except FieldUnreadable as error:
+        raise InvalidFact(mapping.kind.__name__, error.field, error.value, error.rule) from error
+    if isinstance(fact, ActionQueued) and fact.requirements:
+        fact.requirements = _canonical(message.action_queued.requirements)
+    elif isinstance(fact, WorkerConnected):
+        fact.properties = tuple(sorted(fact.properties))
+    return fact
+
+
+def _canonical(requirements: Any) -> bytes:
+    return canonical_requirements([(item.name, item.value) for item in requirements.items])
+
+
+def _no_kind(message: Any, value: bytes) -> InvalidFact:
+    """What to say of a record that parses and holds no known kind: a newer producer's, or no fact at all."""
+    unknown = [(field.field_number, field.wire_type) for field in UnknownFieldSet(message)]
+    if len(unknown) == 1 and unknown[0][1] == _LENGTH_DELIMITED:
+        rule = "this build knows no fact with this field number; run a newer build of the decider"
+        return InvalidFact("", "kind", str(unknown[0][0]), rule)
+    return InvalidFact("", "", _excerpt(value), "a record is a protobuf Fact with its kind set")
+
+
+def _excerpt(value: bytes) -> str:
+    return value[:32].hex() + ("…" if len(value) > 32 else "") if value else "an empty record"

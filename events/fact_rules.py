@@ -1,0 +1,284 @@
+"""The rules of the wire contract that a protobuf type cannot say, stated once for both forms of a fact.
+
+`check_fact` is the last step of decoding, whether the record was protobuf or JSON, and the first of encoding, so a producer hears of a
+mistake before it reaches the log. What depends on state (a known instance, a minimum that is a number under the configuration in force) is
+for `decide`.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from events import facts
+from events.errors import InvalidFact
+from events.facts import Fact
+from events.payloads import NO_NAME_TWICE, Command, command_of, requirements_of
+from events.reasons import RunResult
+from events.values import U63_MAX, Digest, Properties, Usage
+
+MAX_NAME_CHARS = 256
+MAX_TARGET_CHARS = 1024
+MAX_MESSAGE_CHARS = 1024
+MAX_TAIL_BYTES = 16 * 1024
+MAX_REQUIREMENTS = 64
+MAX_WORKER_PROPERTIES = 256
+MAX_RUNNING = 65_536
+MAX_INPUTS = 4096
+MAX_ARGUMENTS = 16_384
+MAX_VARIABLES = 4096
+MAX_CONFIG_CHARS = 256 * 1024
+MIN_HASH_BYTES, MAX_HASH_BYTES = 20, 64
+MAX_DURATION_US = 10 * 365 * 24 * 3600 * 1_000_000
+U32_MAX = 2**32 - 1
+U64_MAX = 2**64 - 1
+SHOWN_CHARS = 128
+
+_HALF_SURROGATE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+Fault = tuple[str, object]
+"""Where below the field the fault is (a path suffix, "" for the field itself) and what stands there."""
+
+
+class Rule(NamedTuple):
+    """One rule: its text for people, and the search for what breaks it."""
+
+    text: str
+    fault: Callable[[Any], Fault | None]
+
+
+def _text(least: int, most: int, what: str = "") -> Rule:
+    return Rule(
+        what or f"{least} to {most} characters",
+        lambda value: None if least <= len(value) <= most else ("", value),
+    )
+
+
+def _number(least: int, most: int, text: str) -> Rule:
+    return Rule(text, lambda value: None if value is None or least <= value <= most else ("", value))
+
+
+def _endpoint_fault(value: str) -> Fault | None:
+    return None if len(value) <= MAX_NAME_CHARS and value.split() == [value] else ("", value)
+
+
+def _digest_fault(value: Digest) -> Fault | None:
+    if not value.hash and not value.size_bytes:
+        return None
+    sized = MIN_HASH_BYTES <= len(value.hash) <= MAX_HASH_BYTES and 0 <= value.size_bytes <= U63_MAX
+    return None if sized else ("", value)
+
+
+def _pairs_fault(pairs: Properties, most: int) -> Fault | None:
+    if len(pairs) > most:
+        return "", f"{len(pairs)} of them"
+    previous = ""
+    for number, (name, value) in enumerate(pairs):
+        if not 0 < len(name) <= MAX_NAME_CHARS or name <= previous:
+            return f"[{number}].name", name
+        if len(value) > MAX_NAME_CHARS:
+            return f"[{number}].value", value
+        previous = name
+    return None
+
+
+def _requirements_fault(data: bytes) -> Fault | None:
+    if not data:
+        return None
+    try:
+        pairs = requirements_of(data)
+    except ValueError:
+        return "", f"{len(data)} bytes that are no Requirements"
+    return _pairs_fault(pairs, MAX_REQUIREMENTS)
+
+
+def _command_fault(data: bytes) -> Fault | None:
+    if not data:
+        return None
+    try:
+        return command_fault(command_of(data))
+    except ValueError:
+        return "", f"{len(data)} bytes that are no Command"
+
+
+def command_fault(command: Command) -> Fault | None:
+    """What breaks COMMAND_RULE in a command, None where nothing does."""
+    for name, items, most in (
+        ("argv", command.argv, MAX_ARGUMENTS),
+        ("env", command.env, MAX_VARIABLES),
+        ("inputs", command.inputs, MAX_INPUTS),
+    ):
+        if len(items) > most:
+            return f".{name}", f"{len(items)} of them"
+    for number, argument in enumerate(command.argv):
+        if "\0" in argument:
+            return f".argv[{number}]", argument
+    seen: dict[str, None] = {}
+    for number, variable in enumerate(command.env):
+        if not variable.name or "=" in variable.name or "\0" in variable.name or variable.name in seen:
+            return f".env[{number}].name", variable.name
+        if "\0" in variable.value or (variable.value and variable.secret):
+            return f".env[{number}].value", variable.value
+        if len(variable.secret) > MAX_NAME_CHARS:
+            return f".env[{number}].secret", variable.secret
+        seen[variable.name] = None
+    for number, digest in enumerate(command.inputs):
+        if not digest.hash or _digest_fault(digest):
+            return f".inputs[{number}]", digest
+    return None
+
+
+def _running_fault(value: tuple[int, ...]) -> Fault | None:
+    if len(value) > MAX_RUNNING:
+        return "", f"{len(value)} of them"
+    for number, dispatch_id in enumerate(value):
+        if not 0 < dispatch_id <= U63_MAX:
+            return f"[{number}]", dispatch_id
+    return None
+
+
+def _config_fault(value: str) -> Fault | None:
+    if len(value) > MAX_CONFIG_CHARS:
+        return "", f"{len(value)} characters"
+    # Half of an escaped surrogate pair is valid JSON and no character: no event could repeat the text it stands in.
+    half = _HALF_SURROGATE.search(value)
+    return ("", half[0]) if half else None
+
+
+NAME_RULE = _text(1, MAX_NAME_CHARS)
+LABEL_RULE = _text(0, MAX_NAME_CHARS, f"at most {MAX_NAME_CHARS} characters")
+ENDPOINT_RULE = Rule(f"1 to {MAX_NAME_CHARS} characters without white space", _endpoint_fault)
+AMOUNT_RULE = _number(0, U63_MAX, "a whole number from 0 to 2^63-1")
+ID_RULE = _number(1, U63_MAX, "a whole number from 1 to 2^63-1")
+OFFSET_RULE = _number(0, U63_MAX, "a whole number from 0 to 2^63-1")
+INT32_RULE = _number(-(2**31), 2**31 - 1, "a whole number from -2^31 to 2^31-1")
+DRAWN_RULE = _number(0, U64_MAX, "a whole number from 0 to 2^64-1")
+CONNECTION_RULE = _number(1, U64_MAX, "a whole number from 1 to 2^64-1, drawn at each connect")
+DURATION_RULE = _number(0, MAX_DURATION_US, "0 to 10 years, in microseconds")
+DIGEST_RULE = Rule(f"a hash of {MIN_HASH_BYTES} to {MAX_HASH_BYTES} bytes and a size from 0 to 2^63-1", _digest_fault)
+REQUIREMENTS_RULE = Rule(
+    f"at most {MAX_REQUIREMENTS}, sorted by name, {NO_NAME_TWICE}, names of 1 to {MAX_NAME_CHARS} and values of at most "
+    f"{MAX_NAME_CHARS} characters",
+    _requirements_fault,
+)
+PROPERTIES_RULE = Rule(
+    f"at most {MAX_WORKER_PROPERTIES}, sorted by name, {NO_NAME_TWICE}, names of 1 to {MAX_NAME_CHARS} and values of at most "
+    f"{MAX_NAME_CHARS} characters",
+    lambda value: _pairs_fault(value, MAX_WORKER_PROPERTIES),
+)
+COMMAND_RULE = Rule(
+    f"at most {MAX_ARGUMENTS} arguments, {MAX_VARIABLES} variables and {MAX_INPUTS} inputs; no NUL; each variable has a name "
+    "without '=', no name stands twice, a secret has no value besides; each input is a digest",
+    _command_fault,
+)
+MESSAGE_RULE = _text(0, MAX_MESSAGE_CHARS, f"at most {MAX_MESSAGE_CHARS} characters")
+TAIL_RULE = _text(0, MAX_TAIL_BYTES, f"at most {MAX_TAIL_BYTES} bytes; the worker keeps the end of what was written")
+USAGE_RULE = Rule(
+    AMOUNT_RULE.text,
+    lambda value: next(
+        ((f".{n}", v) for n, v in zip(Usage._fields, value, strict=True) if not 0 <= v <= U63_MAX), None
+    ),
+)
+RESULT_RULE = Rule(
+    "one of " + ", ".join(result.name.lower() for result in RunResult if result),
+    lambda value: ("", "unspecified") if value == RunResult.UNSPECIFIED else None,
+)
+
+_OF_WORKER = {"instance": NAME_RULE, "endpoint": ENDPOINT_RULE, "connection_id": DRAWN_RULE}
+_OF_DISPATCH = {**_OF_WORKER, "dispatch_id": ID_RULE}
+_OF_OPERATION = {"instance": NAME_RULE, "operation_id": OFFSET_RULE, "client_operation_id": LABEL_RULE}
+
+RULES: dict[type, dict[str, Rule]] = {
+    facts.ActionQueued: {
+        "instance": NAME_RULE,
+        "client_operation_id": NAME_RULE,
+        "requirements": REQUIREMENTS_RULE,
+        "priority": INT32_RULE,
+        "queued_at_us": AMOUNT_RULE,
+        "client_id": LABEL_RULE,
+        "invocation_id": LABEL_RULE,
+        "action_digest": DIGEST_RULE,
+        "timeout_us": DURATION_RULE,
+        "expected_duration_us": DURATION_RULE,
+        "command": COMMAND_RULE,
+        "target_id": _text(0, MAX_TARGET_CHARS, f"at most {MAX_TARGET_CHARS} characters"),
+        "mnemonic": LABEL_RULE,
+    },
+    facts.WorkerConnected: {
+        "instance": NAME_RULE,
+        "endpoint": ENDPOINT_RULE,
+        "boot_epoch": DRAWN_RULE,
+        "connection_id": CONNECTION_RULE,
+        "properties": PROPERTIES_RULE,
+        "max_inflight": _number(0, U32_MAX, "a whole number from 0 (no limit) to 2^32-1"),
+        "build": LABEL_RULE,
+        "running": Rule(f"at most {MAX_RUNNING} dispatch ids, each from 1 to 2^63-1", _running_fault),
+    },
+    facts.WorkerReported: {**_OF_WORKER, "free_memory_kib": AMOUNT_RULE},
+    facts.WorkerDrained: {"instance": NAME_RULE, "endpoint": ENDPOINT_RULE},
+    facts.WorkerUndrained: {"instance": NAME_RULE, "endpoint": ENDPOINT_RULE},
+    facts.WorkerGone: _OF_WORKER,
+    facts.DispatchAccepted: _OF_DISPATCH,
+    facts.DispatchDeclined: {**_OF_DISPATCH, "needed_kib": AMOUNT_RULE, "free_kib": AMOUNT_RULE},
+    facts.ActionFinished: {
+        **_OF_DISPATCH,
+        "result": RESULT_RULE,
+        "exit_code": INT32_RULE,
+        "message": MESSAGE_RULE,
+        "stdout_tail": TAIL_RULE,
+        "stderr_tail": TAIL_RULE,
+        "usage": USAGE_RULE,
+    },
+    facts.CancelRequested: _OF_OPERATION,
+    facts.PriorityRequested: {**_OF_OPERATION, "priority": INT32_RULE},
+    facts.InstancePaused: {"instance": NAME_RULE},
+    facts.InstanceResumed: {"instance": NAME_RULE},
+    facts.Configured: {
+        "instance": NAME_RULE,
+        "config_json": Rule(f"at most {MAX_CONFIG_CHARS} characters, no half of a surrogate pair", _config_fault),
+    },
+    facts.Tick: {},
+    facts.KeyReleased: {"key": NAME_RULE},
+}
+"""The rules of each kind of fact, by field; a field that is not here has none beyond its type."""
+
+EXACTLY_ONE_ID = "exactly one of operation_id and client_operation_id names the operation"
+
+
+def shown(value: object) -> str:
+    """`value` as an error or event shows it: at most 128 characters, each one encodable."""
+    text = value if isinstance(value, str) else str(value)
+    return text[:SHOWN_CHARS].encode("utf-8", "backslashreplace").decode()[:SHOWN_CHARS]
+
+
+def check_fact(fact: Fact) -> None:
+    """Check `fact` against the rules of its kind.
+
+    Raises:
+        InvalidFact: the first field, in the dataclass's order, that breaks one.
+        TypeError: an `Unreadable`, or no fact at all.
+    """
+    rules = RULES.get(type(fact))
+    if rules is None:
+        raise TypeError(f"{type(fact).__name__} is no fact of the wire contract")
+    kind = type(fact).__name__
+    for field, rule in rules.items():
+        fault = rule.fault(getattr(fact, field))
+        if fault is not None:
+            path, value = fault
+            raise InvalidFact(kind, field + path, shown(value), rule.text)
+    if isinstance(fact, facts.CancelRequested | facts.PriorityRequested) and (fact.operation_id is None) == (
+        not fact.client_operation_id
+    ):
+        both = f"operation_id {fact.operation_id}, client_operation_id {fact.client_operation_id!r}"
+        raise InvalidFact(kind, "operation_id", shown(both), EXACTLY_ONE_ID)
+
+
+def key_of(fact: Fact) -> str:
+    """The record key of a fact: its client_operation_id, endpoint or key; "" for a fact of the whole instance or shard."""
+    for field in ("client_operation_id", "endpoint", "key"):
+        found = getattr(fact, field, "")
+        if found:
+            return str(found)
+    return ""
