@@ -75,7 +75,7 @@ class DispatchRow(_message.Message):
     def __init__(self, dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatched_at_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., accepted_at_us: _Optional[int] = ..., overtook: _Optional[int] = ...) -> None: ...
 
 class OperationRow(_message.Message):
-    __slots__ = ("operation_id", "instance", "client_operation_id", "requirement_id", "priority", "queued_at_us", "queued_since_us", "stage", "command", "action_digest", "timeout_us", "expected_duration_us", "client_id", "invocation_id", "target_id", "mnemonic", "cacheable", "skip_cache_lookup", "attached", "clamped_us", "dispatch", "dispatches", "job_failures", "worker_losses", "free_requeues", "requeue_cause", "requeue_message", "outcome", "finished_at_us", "finished_seq", "exit_code", "message", "stdout_tail", "stderr_tail", "usage")
+    __slots__ = ("operation_id", "instance", "client_operation_id", "requirement_id", "priority", "queued_at_us", "queued_since_us", "stage", "command", "action_digest", "timeout_us", "expected_duration_us", "client_id", "invocation_id", "target_id", "mnemonic", "cacheable", "skip_cache_lookup", "attached", "clamped_us", "dispatch", "dispatches", "job_failures", "worker_losses", "free_requeues", "requeue_cause", "requeue_message", "requeue_endpoint", "outcome", "finished_at_us", "finished_seq", "exit_code", "message", "stdout_tail", "stderr_tail", "usage")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class OperationRow(_message.Message):
     FREE_REQUEUES_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_CAUSE_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_US_FIELD_NUMBER: _ClassVar[int]
     FINISHED_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -138,6 +139,7 @@ class OperationRow(_message.Message):
     free_requeues: int
     requeue_cause: _reasons_pb2.RequeueCause
     requeue_message: str
+    requeue_endpoint: str
     outcome: _reasons_pb2.Outcome
     finished_at_us: int
     finished_seq: int
@@ -146,33 +148,25 @@ class OperationRow(_message.Message):
     stdout_tail: bytes
     stderr_tail: bytes
     usage: _common_pb2.ResourceUsage
-    def __init__(self, operation_id: _Optional[int] = ..., instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., requirement_id: _Optional[int] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., queued_since_us: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., command: _Optional[bytes] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., attached: _Optional[bool] = ..., clamped_us: _Optional[int] = ..., dispatch: _Optional[_Union[DispatchRow, _Mapping]] = ..., dispatches: _Optional[int] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., requeue_cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., requeue_message: _Optional[str] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., finished_at_us: _Optional[int] = ..., finished_seq: _Optional[int] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ...) -> None: ...
-
-class Amount(_message.Message):
-    __slots__ = ("name", "amount")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    AMOUNT_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    amount: int
-    def __init__(self, name: _Optional[str] = ..., amount: _Optional[int] = ...) -> None: ...
+    def __init__(self, operation_id: _Optional[int] = ..., instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., requirement_id: _Optional[int] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., queued_since_us: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., command: _Optional[bytes] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., attached: _Optional[bool] = ..., clamped_us: _Optional[int] = ..., dispatch: _Optional[_Union[DispatchRow, _Mapping]] = ..., dispatches: _Optional[int] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., requeue_cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., requeue_message: _Optional[str] = ..., requeue_endpoint: _Optional[str] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., finished_at_us: _Optional[int] = ..., finished_seq: _Optional[int] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ...) -> None: ...
 
 class RunRow(_message.Message):
-    __slots__ = ("dispatch_id", "operation_id", "amounts", "since_us", "accepted", "revoked", "kill_requested_at_us")
+    __slots__ = ("dispatch_id", "operation_id", "requirement_id", "since_us", "accepted", "revoked", "kill_requested_at_us")
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
-    AMOUNTS_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
     SINCE_US_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     KILL_REQUESTED_AT_US_FIELD_NUMBER: _ClassVar[int]
     dispatch_id: int
     operation_id: int
-    amounts: _containers.RepeatedCompositeFieldContainer[Amount]
+    requirement_id: int
     since_us: int
     accepted: bool
     revoked: bool
     kill_requested_at_us: int
-    def __init__(self, dispatch_id: _Optional[int] = ..., operation_id: _Optional[int] = ..., amounts: _Optional[_Iterable[_Union[Amount, _Mapping]]] = ..., since_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., revoked: _Optional[bool] = ..., kill_requested_at_us: _Optional[int] = ...) -> None: ...
+    def __init__(self, dispatch_id: _Optional[int] = ..., operation_id: _Optional[int] = ..., requirement_id: _Optional[int] = ..., since_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., revoked: _Optional[bool] = ..., kill_requested_at_us: _Optional[int] = ...) -> None: ...
 
 class WorkerRow(_message.Message):
     __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches")
@@ -225,10 +219,9 @@ class RequeueCount(_message.Message):
     def __init__(self, cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class InstanceRow(_message.Message):
-    __slots__ = ("name", "config_json", "configured", "configured_at_us", "paused", "queued", "executing", "finished", "workers", "outcomes", "requeues", "dispatches", "forgotten_through_seq")
+    __slots__ = ("name", "config_json", "configured_at_us", "paused", "queued", "executing", "finished", "workers", "outcomes", "requeues", "dispatches", "forgotten_through_seq")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
-    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_AT_US_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
@@ -241,7 +234,6 @@ class InstanceRow(_message.Message):
     FORGOTTEN_THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
     name: str
     config_json: str
-    configured: bool
     configured_at_us: int
     paused: bool
     queued: int
@@ -252,15 +244,7 @@ class InstanceRow(_message.Message):
     requeues: _containers.RepeatedCompositeFieldContainer[RequeueCount]
     dispatches: int
     forgotten_through_seq: int
-    def __init__(self, name: _Optional[str] = ..., config_json: _Optional[str] = ..., configured: _Optional[bool] = ..., configured_at_us: _Optional[int] = ..., paused: _Optional[bool] = ..., queued: _Optional[int] = ..., executing: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[OutcomeCount, _Mapping]]] = ..., requeues: _Optional[_Iterable[_Union[RequeueCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., forgotten_through_seq: _Optional[int] = ...) -> None: ...
-
-class RequirementRow(_message.Message):
-    __slots__ = ("requirement_id", "requirements")
-    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
-    REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
-    requirement_id: int
-    requirements: bytes
-    def __init__(self, requirement_id: _Optional[int] = ..., requirements: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., config_json: _Optional[str] = ..., configured_at_us: _Optional[int] = ..., paused: _Optional[bool] = ..., queued: _Optional[int] = ..., executing: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[OutcomeCount, _Mapping]]] = ..., requeues: _Optional[_Iterable[_Union[RequeueCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., forgotten_through_seq: _Optional[int] = ...) -> None: ...
 
 class CounterRow(_message.Message):
     __slots__ = ("count", "last_at_us")

@@ -1,0 +1,1 @@
+"""Read folds of the event log: the scheduler state table's rows, and what is answered from them. Pure: no clock, no I/O."""

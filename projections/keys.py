@@ -1,0 +1,105 @@
+"""Where each row of the state table stands: keys as bytes, ordered so that a prefix scan is the list one wants.
+
+    shard (4 bytes)  letter  rest                                   value
+    ...              !                                              ShardRow: position, chain, leader, now
+    ...              a       i|r + reason (2 bytes)                 CounterRow: facts ignored | rejected
+    ...              c       instance + client_operation_id         operation id: the one that holds this id now
+    ...              f       instance + finished_seq (8)            operation id: finished ones, oldest first
+    ...              i       instance name                          InstanceRow
+    ...              k       key                                    seq of the event that parked it
+    ...              o       operation id (8)                       OperationRow
+    ...              q       instance + sort key (17)               operation id: the queue, in dispatch order
+    ...              r       requirement id (4)                     canonical requirements
+    ...              w       instance + endpoint                    WorkerRow
+
+Numbers are big-endian, so that bytes sort as they do. An instance inside a key has its length before it (2 bytes), so that
+no name is a prefix of another's rows.
+"""
+
+from typing import Final
+
+from events.state import sort_key
+
+SHARD: Final = b"!"
+COUNTER: Final = b"a"
+CLIENT: Final = b"c"
+FINISHED: Final = b"f"
+INSTANCE: Final = b"i"
+PARKED: Final = b"k"
+OPERATION: Final = b"o"
+QUEUED: Final = b"q"
+REQUIREMENT: Final = b"r"
+WORKER: Final = b"w"
+
+LETTERS: Final = {
+    SHARD: "shard",
+    COUNTER: "counter",
+    CLIENT: "client",
+    FINISHED: "finished",
+    INSTANCE: "instance",
+    PARKED: "parked",
+    OPERATION: "operation",
+    QUEUED: "queued",
+    REQUIREMENT: "requirement",
+    WORKER: "worker",
+}
+
+SORT_KEY_BYTES: Final = 17
+"""32 bits of priority, 64 of queued time, 40 of operation id."""
+
+
+def number(value: int) -> bytes:
+    """A number of 8 bytes: an id or seq, in keys and as the value of an index row."""
+    return value.to_bytes(8, "big")
+
+
+def shard_prefix(shard: int) -> bytes:
+    """What every key of a shard begins with."""
+    return shard.to_bytes(4, "big")
+
+
+def named(name: str) -> bytes:
+    """A name inside a key: its length in bytes, then the name."""
+    encoded = name.encode()
+    return len(encoded).to_bytes(2, "big") + encoded
+
+
+def queue_place(priority: int, queued_at_us: int, operation_id: int) -> bytes:
+    """An operation's place in the queue: bytes that sort in dispatch order."""
+    return sort_key(priority, queued_at_us, operation_id).to_bytes(SORT_KEY_BYTES, "big")
+
+
+def after_prefix(prefix: bytes) -> bytes:
+    """The first key behind every key that begins with `prefix`; empty when there is none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
+
+
+def readable(key: bytes) -> str:
+    """A key for people, in error messages and in the report of a check: `shard 0 operation 17`."""
+    shard, letter, rest = int.from_bytes(key[:4], "big"), key[4:5], key[5:]
+    kind = LETTERS.get(letter, repr(letter))
+    match letter:
+        case b"!":
+            said = ""
+        case b"a":
+            said = f"{'ignored' if rest[:1] == b'i' else 'rejected'} {int.from_bytes(rest[1:], 'big')}"
+        case b"o" | b"r":
+            said = str(int.from_bytes(rest, "big"))
+        case b"c" | b"w":
+            instance, tail = _split(rest)
+            said = f"{instance}/{tail.decode(errors='replace')}"
+        case b"f":
+            instance, tail = _split(rest)
+            said = f"{instance}/{int.from_bytes(tail, 'big')}"
+        case b"q":
+            instance, tail = _split(rest)
+            said = f"{instance}/op-{int.from_bytes(tail[-5:], 'big')}"
+        case _:
+            said = rest.decode(errors="replace")
+    return f"shard {shard} {kind} {said}".rstrip()
+
+
+def _split(rest: bytes) -> tuple[str, bytes]:
+    size = int.from_bytes(rest[:2], "big")
+    return rest[2 : 2 + size].decode(errors="replace"), rest[2 + size :]

@@ -1,0 +1,55 @@
+"""Takes records of the event log into a table, each exactly once and in order, or says why not.
+
+The one gate in front of `fold`: offset, leader epoch, `seq` and chain are checked here, for every reader (agent, direct reader,
+replay) alike. A record that does not follow from the one before it never reaches the rows.
+"""
+
+from enum import Enum, auto
+
+from events.codec import GENESIS_CHAIN, check_chain, decode_event, envelope_of
+from events.errors import SequenceBroken
+from projections.fold import fold
+from projections.table import Table
+
+
+class Taken(Enum):
+    """What became of a record."""
+
+    FOLDED = auto()
+    KNOWN = auto()  # it lies before the table's position: folded earlier
+    STALE = auto()  # written by a decider of an older leader epoch: left out and counted
+    GAP = auto()  # events before it are missing: nothing was changed
+
+
+def take(table: Table, offset: int, value: bytes) -> Taken:
+    """Fold the record at `offset` of the shard's event partition, unless it is known, stale or beyond a gap.
+
+    The change stands in the table; `Table.flush` writes it.
+
+    Raises:
+        SequenceBroken: its `seq` was folded before, at an earlier offset.
+        ChainBroken: its chain digest does not follow from the record before it.
+        UnknownEvent: this build cannot read it.
+        MissingRow: it speaks of something the table does not hold.
+    """
+    shard = table.shard
+    if offset < shard.next_offset:
+        return Taken.KNOWN
+    envelope = envelope_of(value)
+    if envelope.leader_epoch < shard.leader_epoch:
+        shard.stale_events += 1
+        shard.next_offset = offset + 1
+        return Taken.STALE
+    if envelope.seq != shard.seq + 1:
+        if envelope.seq > shard.seq:
+            return Taken.GAP
+        raise SequenceBroken(
+            f"event {envelope.seq} stands again at offset {offset} of shard {table.number}, after event {shard.seq}: "
+            "two deciders wrote with one leader epoch, or the log was restored from a copy. "
+            "Run `headway replay` to locate the first one"
+        )
+    chain = check_chain(value, shard.chain or GENESIS_CHAIN)
+    fold(table, decode_event(value))
+    shard.chain = chain
+    shard.next_offset = offset + 1
+    return Taken.FOLDED

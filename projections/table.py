@@ -1,0 +1,117 @@
+"""One shard's rows as objects: read once, changed in place, written back together.
+
+The fold works on messages and this class turns them into bytes only when a batch of events is done, so that an operation that
+is queued, dispatched, accepted and finished within a batch is encoded once.
+"""
+
+from collections.abc import Iterator
+from typing import TypeVar, cast
+
+from projections import keys
+from projections.rows import Rows
+from proto.gen.headway.v1 import rows_pb2
+
+Row = (
+    rows_pb2.ShardRow
+    | rows_pb2.OperationRow
+    | rows_pb2.WorkerRow
+    | rows_pb2.InstanceRow
+    | rows_pb2.CounterRow
+    | bytes
+)
+MessageRow = TypeVar(
+    "MessageRow", rows_pb2.ShardRow, rows_pb2.OperationRow, rows_pb2.WorkerRow, rows_pb2.InstanceRow, rows_pb2.CounterRow
+)
+
+KEPT_ROWS = 50_000
+"""How many rows stay decoded between batches. Above it all are let go and read again when they are needed."""
+
+
+class MissingRow(LookupError):
+    """An event speaks of something the table does not hold: the rows are not those of the log before it."""
+
+
+class Table:
+    """The rows of one shard.
+
+    Changes are visible to `find` at once, and to the underlying `Rows` (so to every scan) after `flush`. After an exception
+    in a fold call `discard`: half an event must never be written.
+    """
+
+    def __init__(self, rows: Rows, shard: int, *, kept_rows: int = KEPT_ROWS) -> None:
+        self.rows, self.number = rows, shard
+        self._prefix = keys.shard_prefix(shard)
+        self._kept_rows = kept_rows
+        self._cached: dict[bytes, Row | None] = {}
+        self._changed: dict[bytes, None] = {}
+        self._shard_key = self.key(keys.SHARD)
+        self.shard = self._read_shard()
+
+    def key(self, letter: bytes, rest: bytes = b"") -> bytes:
+        """The full key of a row of this shard."""
+        return self._prefix + letter + rest
+
+    def find(self, key: bytes, kind: type[MessageRow]) -> MessageRow | None:
+        """The row at `key`, or None. Change it in place, then say so with `put`."""
+        try:
+            return cast("MessageRow | None", self._cached[key])
+        except KeyError:
+            pass
+        stored = self.rows.get(key)
+        row = None if stored is None else kind.FromString(stored)
+        self._cached[key] = row
+        return row
+
+    def row(self, key: bytes, kind: type[MessageRow]) -> MessageRow:
+        """The row at `key`. Raises MissingRow when there is none."""
+        found = self.find(key, kind)
+        if found is None:
+            raise MissingRow(f"the state table has no row {keys.readable(key)}")
+        return found
+
+    def find_bytes(self, key: bytes) -> bytes | None:
+        """The row at `key` where it is plain bytes (index rows and requirements), or None."""
+        if key in self._cached:
+            return cast("bytes | None", self._cached[key])
+        return self.rows.get(key)
+
+    def put(self, key: bytes, row: Row) -> None:
+        """This is the row at `key` from now on."""
+        self._cached[key] = row
+        self._changed[key] = None
+
+    def delete(self, key: bytes) -> None:
+        """There is no row at `key` from now on."""
+        self._cached[key] = None
+        self._changed[key] = None
+
+    def scan(self, prefix: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose key begins with `prefix`, those above `after` only, in key order.
+
+        They are as of the last `flush`, so the fold flushes before it scans.
+        """
+        start = max(prefix, after + b"\x00") if after else prefix
+        return self.rows.scan(start, keys.after_prefix(prefix))
+
+    def flush(self) -> None:
+        """Write every change since the last time, with the position, in one step."""
+        cached = self._cached
+        changes: dict[bytes, bytes | None] = {}
+        for key in self._changed:
+            row = cached[key]
+            changes[key] = row if row is None or isinstance(row, bytes) else row.SerializeToString()
+        changes[self._shard_key] = self.shard.SerializeToString()
+        self.rows.write(changes)
+        self._changed.clear()
+        if len(cached) > self._kept_rows:
+            cached.clear()
+
+    def discard(self) -> None:
+        """Forget every change since the last `flush`."""
+        self._cached.clear()
+        self._changed.clear()
+        self.shard = self._read_shard()
+
+    def _read_shard(self) -> rows_pb2.ShardRow:
+        stored = self.rows.get(self._shard_key)
+        return rows_pb2.ShardRow(facts_position=-1) if stored is None else rows_pb2.ShardRow.FromString(stored)
