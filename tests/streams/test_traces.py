@@ -77,7 +77,7 @@ def test_a_wrong_value_is_named_by_line_and_column(tmp_path, line, column, rule)
 
 
 def test_a_missing_column_file_or_task_is_said(tmp_path):
-    with pytest.raises(UnreadableTrace, match="column 'gpu_spec'.*is missing"):
+    with pytest.raises(UnreadableTrace, match=r"column 'gpu_spec'.*is missing"):
         load_tasks(written(tmp_path, "t,1,1,0,0", header="name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"))
     with pytest.raises(UnreadableTrace, match="cannot be read"):
         load_tasks(tmp_path / "absent.csv")

@@ -1,0 +1,107 @@
+"""The HTTP client of the read side: asks the scheduler state table's views and says so plainly when they do not answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from http.client import HTTPException
+from typing import Any, ClassVar
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import ProxyHandler, Request, build_opener
+
+from streams.errors import StreamError
+
+Answer = dict[str, Any]
+
+PAGE = 1_000
+"""Rows asked for at once."""
+
+
+class ViewsUnreachable(StreamError):
+    """The read side does not answer."""
+
+    code: ClassVar[str] = "read-side-unreachable"
+    runbook: ClassVar[str] = "Is `headway state-table run` up, and on the port in HEADWAY_WEB_PORT? Look at its log lines."
+
+    def __init__(self, address: str, why: str) -> None:
+        self.address = address
+        super().__init__(
+            f"the read side at {address} does not answer: {why}",
+            remedy="Start it with `headway state-table run` (or everything with `headway up`), or set HEADWAY_WEB_PORT",
+        )
+
+
+class ViewRefused(StreamError):
+    """The read side answered with an error."""
+
+    code: ClassVar[str] = "view-refused"
+    runbook: ClassVar[str] = "The message is the read side's own."
+
+    def __init__(self, url: str, status: int, said: str) -> None:
+        self.url, self.status = url, status
+        super().__init__(
+            f"{url} answered {status}: {said}",
+            remedy="Correct the request; when the read side is starting, try again" if status < 500 else "Try again",
+        )
+
+
+class NotInTable(StreamError):
+    """What was asked for is not in the table."""
+
+    code: ClassVar[str] = "not-found"
+    runbook: ClassVar[str] = "A finished operation is forgotten after retain_completed_for_s; its events stay in the log."
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what} is not in the state table", remedy=remedy)
+
+
+class TableBehind(StreamError):
+    """The state table has not reached an event in time."""
+
+    code: ClassVar[str] = "table-behind"
+    runbook: ClassVar[str] = "`headway status` shows the table's lag; a growing one means that the read side is stuck or slow."
+
+    def __init__(self, shard: int, seq: int, reached: int, waited_s: float) -> None:
+        super().__init__(
+            f"the state table stands at seq {reached} of shard {shard} after {waited_s:g} s; seq {seq} is waited for",
+            remedy="The change itself is in the log; look at the read side, or use --no-wait",
+        )
+
+
+class Views:
+    """The views at one address. Blocking, one request at a time; for the command line and scripts."""
+
+    def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
+        self.address = address.rstrip("/")
+        self._timeout_s = timeout_s
+        # Loopback is no business of a proxy that the environment may name.
+        self._open = build_opener(ProxyHandler({})).open
+
+    def get(self, path: str, **parameters: object) -> Answer:
+        """The JSON object that a view answers; parameters that are None or empty are left out.
+
+        Raises ViewsUnreachable; ViewRefused when the answer is an error, with the read side's own words.
+        """
+        given = {name: value for name, value in parameters.items() if value is not None and value != ""}
+        url = self.address + path + (f"?{urlencode(given)}" if given else "")
+        try:
+            with self._open(Request(url, headers={"Accept": "application/json"}), timeout=self._timeout_s) as response:
+                body = response.read()
+        except HTTPError as error:
+            raise ViewRefused(url, error.code, _said(error.read())) from error
+        except (URLError, HTTPException, OSError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise ViewsUnreachable(self.address, str(reason) or type(error).__name__) from error
+        try:
+            answer = json.loads(body)
+        except ValueError as error:
+            raise ViewsUnreachable(self.address, f"{path} gave no JSON: {body[:80]!r}; is it Headway's port?") from error
+        if not isinstance(answer, dict):
+            raise ViewsUnreachable(self.address, f"{path} gave a {type(answer).__name__}; is it Headway's port?")
+        return answer
+
+    def status(self) -> Answer:
+        """Positions, leaders and counts of every shard."""
+        return self.get("/v1/status")
