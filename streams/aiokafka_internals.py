@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -25,6 +25,7 @@ TRANSACTION_BACKOFF_S = 0.001
 _sender.BACKOFF_OVERRIDE = TRANSACTION_BACKOFF_S
 
 _STOP_S = 5.0
+_METADATA_POLL_S = 0.02
 
 
 class _LeanResults(OrderedDict[TopicPartition, Any]):
@@ -61,7 +62,7 @@ def fetching_error(consumer: AIOKafkaConsumer) -> BaseException | None:
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
-def sequence_numbers(producer: AIOKafkaProducer, partitions: Mapping[TopicPartition, object]) -> dict[TopicPartition, int]:
+def sequence_numbers(producer: AIOKafkaProducer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The sequence number that the next record to each of these partitions will carry."""
     return {partition: producer._txn_manager.sequence_number(partition) for partition in partitions}
 
@@ -75,12 +76,37 @@ def set_sequence_numbers(producer: AIOKafkaProducer, numbers: Mapping[TopicParti
     producer._txn_manager._sequence_numbers.update(numbers)
 
 
+async def know_partition(producer: AIOKafkaProducer, target: TopicPartition) -> None:
+    """Waits until the producer has heard of a partition. One that was just added is not in its metadata, and sending to it
+    would be an AssertionError. The caller sets the deadline."""
+    while target.partition not in await producer.partitions_for(target.topic):
+        await producer.client.force_metadata_update()
+        if target.partition not in await producer.partitions_for(target.topic):
+            await asyncio.sleep(_METADATA_POLL_S)
+
+
+def forget_failures(producer: AIOKafkaProducer) -> None:
+    """Marks as seen the failures that aiokafka leaves in futures nobody awaits, once we have raised our own error.
+
+    asyncio would otherwise print each of them with a traceback, at every takeover.
+    """
+    accumulator = producer._message_accumulator
+    unsent = [batch for batches in accumulator._batches.values() for batch in batches]
+    futures = [future for batch in [*unsent, *accumulator._pending_batches] for future in (batch.future, batch._drain_waiter)]
+    if producer._txn_manager is not None:
+        futures.append(producer._txn_manager._transaction_waiter)
+    for future in futures:
+        if future is not None and future.done() and not future.cancelled():
+            future.exception()
+
+
 async def abandon(producer: AIOKafkaProducer) -> None:
     """Ends a producer that may be waiting for a broker for ever: drops what is unsent and closes its connections.
 
     `stop()` alone flushes first, and an idempotent producer never gives a batch up.
     """
     producer._message_accumulator.fail_all(ProducerClosed())
+    forget_failures(producer)
     task = producer._sender.sender_task
     if task is not None and not task.done():
         task.cancel()

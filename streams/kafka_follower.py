@@ -127,6 +127,8 @@ class KafkaFollower:
         self._consumer.assign(list(self._partitions))
         for partition, offset in positions.items():
             self._consumer.seek(self._targets[partition], offset)
+        # aiokafka's own tasks must have begun, or stopping the consumer at once would raise CancelledError.
+        await asyncio.sleep(0)
 
     async def read(
         self, *, max_records: int = 2000, timeout_ms: int = 200, drain: bool = False

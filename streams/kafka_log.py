@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from streams.aiokafka_internals import abandon, stop
+from streams.aiokafka_internals import abandon, know_partition, stop
 from streams.errors import Closed, LogUnavailable, OffsetPastEnd, OutcomeUnknown, Refused
 from streams.kafka_batches import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, REFUSALS, build_batches, check_records, refused
 from streams.kafka_follower import Fetching, KafkaFollower, OffsetQuestions, new_consumer
@@ -148,6 +148,7 @@ class KafkaLog:
     async def _send(
         self, producer: AIOKafkaProducer, target: TopicPartition, state: TopicState, records: Sequence[Outgoing]
     ) -> list[int]:
+        await know_partition(producer, target)
         if len(records) <= _SINGLY:
             singles = [
                 await producer.send(

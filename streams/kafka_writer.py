@@ -23,7 +23,14 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from streams.aiokafka_internals import abandon, sequence_numbers, set_sequence_numbers, stop
+from streams.aiokafka_internals import (
+    abandon,
+    forget_failures,
+    know_partition,
+    sequence_numbers,
+    set_sequence_numbers,
+    stop,
+)
 from streams.errors import Closed, Fenced, OutcomeUnknown, Refused
 from streams.kafka_batches import REFUSALS, build_batches, check_records, refused
 from streams.kafka_topics import KafkaTopics
@@ -79,6 +86,7 @@ class KafkaWriter:
             raise
         except ProducerFenced as error:
             self._ended = Fenced.code
+            forget_failures(self._producer)
             raise Fenced(self._transactional_id) from error
         except TimeoutError as error:
             raise await self._lost("the deadline passed") from error
@@ -108,13 +116,15 @@ class KafkaWriter:
 
     async def _transact(self, built: list[tuple[Partition, list[Any]]]) -> None:
         producer = self._producer
+        targets = [self._target(partition) for partition, _ in built]
+        for target in targets:
+            await know_partition(producer, target)
         await producer.begin_transaction()
-        before = sequence_numbers(producer, {self._target(partition): None for partition, _ in built})
+        before = sequence_numbers(producer, targets)
         sent: list[_Sent] = []
         error: BaseException | None = None
         try:
-            for partition, closed in built:
-                target = self._target(partition)
+            for (partition, closed), target in zip(built, targets, strict=True):
                 for batch in closed:
                     size = batch.size()
                     future = await producer.send_batch(batch, target.topic, partition=target.partition)
