@@ -91,17 +91,13 @@ async def provision(
 
 
 def _assigned(wanted: Mapping[str, int | None], present: Mapping[str, int], count: int) -> dict[str, int]:
-    load = [0] * count
-    for shard in (*present.values(), *(shard for shard in wanted.values() if shard is not None)):
-        if shard < count:
-            load[shard] += 1
     assignments: dict[str, int] = {}
     for instance, asked in wanted.items():
-        shard = asked if asked is not None else present.get(instance)
-        if shard is None:
-            shard = load.index(min(load))
-            load[shard] += 1
-        assignments[instance] = shard
+        lives_in = asked if asked is not None else present.get(instance)
+        if lives_in is None:
+            taken = [*present.values(), *assignments.values()]
+            lives_in = min(range(count), key=taken.count)  # the lowest of those with the fewest instances
+        assignments[instance] = lives_in
     return assignments
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from http.client import HTTPException
 from typing import Any, ClassVar
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 from streams.errors import StreamError
@@ -18,12 +17,17 @@ Answer = dict[str, Any]
 PAGE = 1_000
 """Rows asked for at once."""
 
+POLL_S = 0.05
+"""How often the table's position is asked for while it is waited for."""
+
 
 class ViewsUnreachable(StreamError):
     """The read side does not answer."""
 
     code: ClassVar[str] = "read-side-unreachable"
-    runbook: ClassVar[str] = "Is `headway state-table run` up, and on the port in HEADWAY_WEB_PORT? Look at its log lines."
+    runbook: ClassVar[str] = (
+        "Is `headway state-table run` up, and on the port in HEADWAY_WEB_PORT? Look at its log lines."
+    )
 
     def __init__(self, address: str, why: str) -> None:
         self.address = address
@@ -51,7 +55,9 @@ class NotInTable(StreamError):
     """What was asked for is not in the table."""
 
     code: ClassVar[str] = "not-found"
-    runbook: ClassVar[str] = "A finished operation is forgotten after retain_completed_for_s; its events stay in the log."
+    runbook: ClassVar[str] = (
+        "A finished operation is forgotten after retain_completed_for_s; its events stay in the log."
+    )
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what} is not in the state table", remedy=remedy)
@@ -61,7 +67,9 @@ class TableBehind(StreamError):
     """The state table has not reached an event in time."""
 
     code: ClassVar[str] = "table-behind"
-    runbook: ClassVar[str] = "`headway status` shows the table's lag; a growing one means that the read side is stuck or slow."
+    runbook: ClassVar[str] = (
+        "`headway status` shows the table's lag; a growing one means that the read side is stuck or slow."
+    )
 
     def __init__(self, shard: int, seq: int, reached: int, waited_s: float) -> None:
         super().__init__(
@@ -97,7 +105,9 @@ class Views:
         try:
             answer = json.loads(body)
         except ValueError as error:
-            raise ViewsUnreachable(self.address, f"{path} gave no JSON: {body[:80]!r}; is it Headway's port?") from error
+            raise ViewsUnreachable(
+                self.address, f"{path} gave no JSON: {body[:80]!r}; is it Headway's port?"
+            ) from error
         if not isinstance(answer, dict):
             raise ViewsUnreachable(self.address, f"{path} gave a {type(answer).__name__}; is it Headway's port?")
         return answer
@@ -105,3 +115,27 @@ class Views:
     def status(self) -> Answer:
         """Positions, leaders and counts of every shard."""
         return self.get("/v1/status")
+
+    def position(self, shard: int) -> int:
+        """The seq that the table has reached in a shard; 0 when it holds none of it."""
+        return next((int(row["seq"]) for row in self.status()["shards"] if row["shard"] == shard), 0)
+
+    def wait_for(self, shard: int, seq: int, *, timeout_s: float) -> None:
+        """Wait until the table holds event `seq` of a shard. Raises TableBehind; ViewsUnreachable."""
+        begun = time.monotonic()
+        while (reached := self.position(shard)) < seq:
+            if time.monotonic() - begun > timeout_s:
+                raise TableBehind(shard, seq, reached, timeout_s)
+            time.sleep(POLL_S)
+
+
+def _said(body: bytes) -> str:
+    """The words of an error answer: its `error` or `message` when it is JSON, else the text itself."""
+    text = body.decode(errors="replace").strip()
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return text[:300] or "nothing"
+    if isinstance(answer, dict):
+        return str(answer.get("message") or answer.get("error") or text)
+    return text

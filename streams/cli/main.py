@@ -7,6 +7,7 @@ when it is used and leaves the others alone.
 from __future__ import annotations
 
 import importlib
+import logging
 from importlib import metadata
 from typing import Any, NamedTuple, NoReturn
 
@@ -106,6 +107,8 @@ class Nouns(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors of Headway become one message and an exit code."""
+        # aiokafka logs every retry; what matters of it reaches us as an exception, and a person would take it for an error.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         try:
             return super().invoke(ctx)
         except (StreamError, HeadwayError) as error:
