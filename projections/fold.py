@@ -106,7 +106,7 @@ def _count_outcome(instance: InstanceRow, outcome: Outcome) -> None:
         if counted.outcome == outcome:
             counted.count += 1
             return
-    instance.outcomes.append(OutcomeCount(outcome=int(outcome), count=1))  # type: ignore[arg-type]
+    instance.outcomes.append(OutcomeCount(outcome=outcome, count=1))
 
 
 def _count_requeue(instance: InstanceRow, cause: RequeueCause) -> None:
@@ -114,7 +114,7 @@ def _count_requeue(instance: InstanceRow, cause: RequeueCause) -> None:
         if counted.cause == cause:
             counted.count += 1
             return
-    instance.requeues.append(RequeueCount(cause=int(cause), count=1))  # type: ignore[arg-type]
+    instance.requeues.append(RequeueCount(cause=cause, count=1))
 
 
 # -- the shard ----------------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def _operation_requeued(table: Table, event: e.OperationRequeued) -> None:
     row.job_failures = event.job_failures
     row.worker_losses = event.worker_losses
     row.free_requeues = event.free_requeues
-    row.requeue_cause = int(event.cause)  # type: ignore[assignment]
+    row.requeue_cause = event.cause
     row.requeue_message = event.message
     row.requeue_endpoint = row.dispatch.endpoint
     row.ClearField("dispatch")
@@ -317,7 +317,7 @@ def _operation_finished(table: Table, event: e.OperationFinished) -> None:
         instance.queued -= 1
         table.delete(_queue_key(table, row))
     row.stage = STAGE_FINISHED
-    row.outcome = int(event.outcome)  # type: ignore[assignment]
+    row.outcome = event.outcome
     row.finished_at_us = event.at_us
     row.finished_seq = event.seq
     row.exit_code = event.exit_code

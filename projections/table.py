@@ -5,22 +5,22 @@ is queued, dispatched, accepted and finished within a batch is encoded once.
 """
 
 from collections.abc import Iterator
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from projections import keys
 from projections.rows import Rows
 from proto.gen.headway.v1 import rows_pb2
 
-Row = (
-    rows_pb2.ShardRow
-    | rows_pb2.OperationRow
-    | rows_pb2.WorkerRow
-    | rows_pb2.InstanceRow
-    | rows_pb2.CounterRow
-    | bytes
+Row: TypeAlias = (
+    rows_pb2.ShardRow | rows_pb2.OperationRow | rows_pb2.WorkerRow | rows_pb2.InstanceRow | rows_pb2.CounterRow | bytes
 )
 MessageRow = TypeVar(
-    "MessageRow", rows_pb2.ShardRow, rows_pb2.OperationRow, rows_pb2.WorkerRow, rows_pb2.InstanceRow, rows_pb2.CounterRow
+    "MessageRow",
+    rows_pb2.ShardRow,
+    rows_pb2.OperationRow,
+    rows_pb2.WorkerRow,
+    rows_pb2.InstanceRow,
+    rows_pb2.CounterRow,
 )
 
 KEPT_ROWS = 50_000

@@ -1,0 +1,269 @@
+"""`Store`: the scheduler state table on a disk. RocksDB through rocksdict; rows and position in one write batch.
+
+The event log is its changelog: a store that cannot be read, or that was folded from another log, is dropped and made again. So
+nothing here is precious, but nothing in it may ever be half an event either: `write` is one RocksDB batch, which a SIGKILL
+leaves out or in as a whole. It is not synced to the platter; after a power loss RocksDB opens at an earlier batch and the
+reader goes on from the position that stands in it.
+
+    data directory/
+      lock      held while a process has the store open, with its pid
+      damaged   why the store is to be dropped at the next opening (a read failed)
+      rows/     RocksDB
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, ClassVar, Final
+
+import rocksdict
+from google.protobuf.message import DecodeError
+
+from projections.table import Table
+from streams.errors import StreamError
+
+FORMAT: Final = 1
+"""Raised whenever rows.proto, the keys or the fold change: rows of another format are dropped and folded again."""
+
+_META: Final = b"\xff\xff\xff\xffmeta"
+"""Behind every shard's rows, so that no scan of a shard meets it."""
+
+
+class StoreLocked(StreamError):
+    """Another process has this data directory open."""
+
+    code: ClassVar[str] = "store-locked"
+    runbook: ClassVar[str] = (
+        "Two state tables on one data directory would take the partitions from each other for ever."
+    )
+
+    def __init__(self, path: Path, owner: str) -> None:
+        self.path, self.owner = path, owner
+        super().__init__(
+            f"the state table in {path} is open in another process (pid {owner or 'unknown'})",
+            remedy="Stop that process, or give this one its own directory (`--data-dir`)",
+        )
+
+
+class NoStore(StreamError):
+    """There is no state table at this place."""
+
+    code: ClassVar[str] = "no-store"
+    runbook: ClassVar[str] = "The read side never ran here: check HEADWAY_HOME and `--data-dir`."
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"no state table can be read in {path}: {why}",
+            remedy="Start the read side with `headway state-table run`, which makes it from the log",
+        )
+
+
+class StoreDamaged(StreamError):
+    """RocksDB could not read or write. The store is dropped at the next start and made again from the log."""
+
+    code: ClassVar[str] = "store-damaged"
+    runbook: ClassVar[str] = "Restart the read side; if it comes again, look at the disk."
+
+    def __init__(self, path: Path, what: str, because: str) -> None:
+        super().__init__(
+            f"the state table in {path} failed to {what}: {because}",
+            remedy="Restart: the damaged store is dropped and made again from the log. If it comes again, check the disk",
+        )
+
+
+class RowSnapshot:
+    """All rows as they were at one moment; implements the reading half of `Rows`."""
+
+    def __init__(self, snapshot: rocksdict.Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Rows.get`."""
+        # Not by its own look-up, which answers a missing key with a bare Exception.
+        for found, value in self._snapshot.items(from_key=key):
+            return value if found == key else None
+        return None
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Rows.scan`."""
+        return _until(self._snapshot.items(from_key=start), end)
+
+
+class Store:
+    """The rows of every shard this process holds. Use `Store.open`; one process at a time per directory.
+
+    `dropped` counts why a store was thrown away since this process started.
+    """
+
+    def __init__(self, path: Path, lock: IO[str] | None, db: rocksdict.Rdict, dropped: Counter[str]) -> None:
+        self.path = path
+        self.dropped = dropped
+        self._lock = lock
+        self._db = db
+        self._tables: dict[int, Table] = {}
+
+    @classmethod
+    def open(cls, path: Path, *, cluster_id: str, topic_id: str) -> Store:
+        """Open or make the store at `path` for the event log with this identity.
+
+        A store that is unreadable, of another format or of another log is dropped first; `dropped` says why.
+
+        Raises:
+            StoreLocked: another process has it open.
+        """
+        path.mkdir(parents=True, exist_ok=True)
+        lock = _locked(path)
+        dropped: Counter[str] = Counter()
+        wanted = {"format": FORMAT, "cluster_id": cluster_id, "topic_id": topic_id}
+        reason = _reason_to_drop(path, wanted)
+        if reason:
+            dropped[reason] += 1
+            shutil.rmtree(path / "rows", ignore_errors=True)
+            (path / "damaged").unlink(missing_ok=True)
+        db = rocksdict.Rdict(str(path / "rows"), options=_options())
+        if db.get(_META) is None:
+            db.put(_META, json.dumps(wanted, sort_keys=True).encode())
+        return cls(path, lock, db, dropped)
+
+    @classmethod
+    def read_only(cls, path: Path) -> Store:
+        """Open an existing store for reading, as it was when its process ended.
+
+        Raises:
+            NoStore: there is none, or it is of another format.
+            StoreLocked: a process has it open; ask its views instead.
+        """
+        if not (path / "rows").is_dir():
+            raise NoStore(path, "the directory does not exist")
+        lock = _locked(path)
+        try:
+            db = rocksdict.Rdict(str(path / "rows"), options=_options(), access_type=rocksdict.AccessType.read_only())
+            meta = db.get(_META)
+        except Exception as error:
+            lock.close()
+            raise NoStore(path, f"it is damaged: {error}") from error
+        if meta is None or json.loads(meta)["format"] != FORMAT:
+            db.close()
+            lock.close()
+            raise NoStore(path, "it was written by another release")
+        return cls(path, lock, db, Counter())
+
+    def table(self, shard: int) -> Table:
+        """The rows of a shard as objects; the same one every time, since it caches what it has read.
+
+        Raises StoreDamaged when its position cannot be read.
+        """
+        table = self._tables.get(shard)
+        if table is None:
+            try:
+                table = self._tables[shard] = Table(self, shard)
+            except DecodeError as error:
+                raise self.damage("read the position", error) from error
+        return table
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Rows.get`. Raises StoreDamaged."""
+        try:
+            found: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise self.damage("read a row", error) from error
+        return found
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Rows.scan`. Raises StoreDamaged."""
+        try:
+            yield from _until(self._db.items(from_key=start), end)
+        except Exception as error:
+            raise self.damage("scan rows", error) from error
+
+    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """See `Rows.write`: one RocksDB write batch. Raises StoreDamaged."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        try:
+            self._db.write(batch)
+        except Exception as error:
+            raise self.damage("write a batch", error) from error
+
+    def snapshot(self) -> RowSnapshot:
+        """All rows as they are now; reading it is not disturbed by what is folded meanwhile. Let it go when done."""
+        return RowSnapshot(self._db.snapshot())
+
+    def close(self) -> None:
+        """Write nothing more; free the directory. May be called twice."""
+        if self._lock is not None:
+            self._db.close()
+            self._lock.close()
+            self._lock = None
+
+    def damage(self, what: str, error: Exception) -> StoreDamaged:
+        """Mark the store, so that the next start drops it, and give the error to raise."""
+        (self.path / "damaged").write_text(f"{what}: {error}\n")
+        return StoreDamaged(self.path, what, str(error))
+
+
+def _locked(path: Path) -> IO[str]:
+    lock = open(path / "lock", "a+")  # noqa: SIM115 (it is held as long as the store is)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        owner = lock.read().strip()
+        lock.close()
+        raise StoreLocked(path, owner) from error
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def _reason_to_drop(path: Path, wanted: dict[str, Any]) -> str:
+    """Why the rows at `path` cannot be used: damaged, unreadable, other_format, other_log; empty when they can."""
+    if not (path / "rows").exists():
+        return ""
+    if (path / "damaged").exists():
+        return "damaged"
+    try:
+        db = rocksdict.Rdict(str(path / "rows"), options=_options())
+        try:
+            stored = db.get(_META)
+        finally:
+            db.close()
+        found = None if stored is None else json.loads(stored)
+    except Exception:  # whatever RocksDB or the bytes say: they are made again from the log
+        return "unreadable"
+    if found is None:
+        return "unreadable"
+    if found.get("format") != wanted["format"]:
+        return "other_format"
+    return "" if found == wanted else "other_log"
+
+
+def _until(items: Any, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for key, value in items:
+        if end and key >= end:
+            return
+        if key == _META:
+            continue
+        yield key, value
+
+
+def _options() -> rocksdict.Options:
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    # Small enough for a laptop's memory, large enough that a catch-up does not write level 0 files all the time.
+    options.set_write_buffer_size(32 << 20)
+    options.set_max_total_wal_size(128 << 20)
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(2)
+    return options
