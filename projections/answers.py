@@ -1,0 +1,235 @@
+"""What is answered from the rows of one shard: the queue, operations, instances and the state of the shard, as plain JSON values.
+
+Times are microseconds since 1970 (`_at_us`) or durations in microseconds (`_us`) in the scheduler's own time, the shard's `now_us`; enums
+are lower case; an absent value is null. Nothing here changes a row.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from events.codec import command_of
+from events.reasons import IgnoreReason, Outcome, RejectReason, RequeueCause, sentence
+from events.values import Digest
+from projections import keys
+from projections.fleet import config_of, instance_rows, requirements_of_row, worker_rows
+from projections.table import Table
+from proto.gen.headway.v1.rows_pb2 import (
+    STAGE_EXECUTING,
+    STAGE_FINISHED,
+    STAGE_QUEUED,
+    CounterRow,
+    OperationRow,
+)
+
+STAGES = {STAGE_QUEUED: "queued", STAGE_EXECUTING: "executing", STAGE_FINISHED: "finished"}
+
+
+def queue(table: Table, instance: str | None = None) -> Iterator[dict[str, Any]]:
+    """What waits, in dispatch order, instance by instance; `place` counts from 1 within the instance."""
+    for row in instance_rows(table, instance):
+        for place, operation_row in enumerate(_queued(table, row.name), start=1):
+            yield {"place": place, **operation(table, operation_row)}
+
+
+def operations(
+    table: Table, *, stage: str | None = None, instance: str | None = None, after: int = -1
+) -> Iterator[dict[str, Any]]:
+    """Operations: queued ones in dispatch order, finished ones as they finished, others by id; only ids above `after`."""
+    for row in _selected(table, stage, instance):
+        if row.operation_id > after:
+            yield operation(table, row)
+
+
+def _selected(table: Table, stage: str | None, instance: str | None) -> Iterator[OperationRow]:
+    if stage is None:
+        for _, value in table.scan(table.key(keys.OPERATION)):
+            row = OperationRow.FromString(value)
+            if instance is None or row.instance == instance:
+                yield row
+        return
+    for named in instance_rows(table, instance):
+        match stage:
+            case "queued":
+                yield from _queued(table, named.name)
+            case "executing":
+                running = (run for worker in worker_rows(table, named.name) for run in worker.running)
+                for identity in sorted({run.operation_id for run in running}):
+                    row = find(table, identity)
+                    if row is not None and row.stage == STAGE_EXECUTING:
+                        yield row
+            case "finished":
+                yield from _indexed(table, table.key(keys.FINISHED, keys.named(named.name)))
+
+
+def _queued(table: Table, instance: str) -> Iterator[OperationRow]:
+    return _indexed(table, table.key(keys.QUEUED, keys.named(instance)))
+
+
+def _indexed(table: Table, prefix: bytes) -> Iterator[OperationRow]:
+    for _, identity in table.scan(prefix):
+        yield table.row(table.key(keys.OPERATION, identity), OperationRow)
+
+
+def find(table: Table, operation_id: int) -> OperationRow | None:
+    """The operation with this id, or None (forgotten, or never there)."""
+    if not 0 <= operation_id < 1 << 63:
+        return None
+    return table.find(table.key(keys.OPERATION, keys.number(operation_id)), OperationRow)
+
+
+def lookup(table: Table, name: str, instance: str | None = None) -> OperationRow | None:
+    """The operation a person means: its client_operation_id, `INSTANCE/op-N`, `op-N` or N, in this order."""
+    for row in instance_rows(table, instance):
+        key = table.key(keys.CLIENT, keys.named(row.name) + name.encode())
+        identity = table.find_bytes(key)
+        if identity is not None:
+            return find(table, int.from_bytes(identity, "big"))
+    owner, _, last = name.rpartition("/")
+    number = last.removeprefix("op-")
+    if not (number.isascii() and number.isdigit()) or (owner and number == last):
+        return None
+    found = find(table, int(number))
+    wanted = owner or instance
+    return None if found is None or (wanted and found.instance != wanted) else found
+
+
+def operation(table: Table, row: OperationRow) -> dict[str, Any]:
+    """An operation without its command and output."""
+    dispatch = row.dispatch if row.HasField("dispatch") else None
+    finished = row.stage == STAGE_FINISHED
+    now_us = table.shard.now_us
+    return {
+        "id": f"{row.instance}/op-{row.operation_id}",
+        "operation_id": row.operation_id,
+        "instance": row.instance,
+        "client_operation_id": row.client_operation_id,
+        "stage": STAGES[row.stage],
+        "priority": row.priority,
+        "queued_at_us": row.queued_at_us,
+        "queued_since_us": row.queued_since_us,
+        "clamped_us": row.clamped_us,
+        "waiting_us": max(0, now_us - row.queued_at_us) if row.stage == STAGE_QUEUED else None,
+        "requirements": [{"name": n, "value": v} for n, v in requirements_of_row(table, row.requirement_id)],
+        "endpoint": dispatch.endpoint if dispatch else None,
+        "dispatch_id": dispatch.dispatch_id if dispatch else None,
+        "dispatched_at_us": dispatch.dispatched_at_us if dispatch else None,
+        "accepted": dispatch.accepted if dispatch else False,
+        "accepted_at_us": (dispatch.accepted_at_us or None) if dispatch else None,
+        "overtook": dispatch.overtook if dispatch and dispatch.HasField("overtook") else None,
+        "dispatches": row.dispatches,
+        "job_failures": row.job_failures,
+        "worker_losses": row.worker_losses,
+        "free_requeues": row.free_requeues,
+        "requeue_cause": _named(RequeueCause(row.requeue_cause)),
+        "requeue_reason": sentence(RequeueCause(row.requeue_cause)) or None,
+        "requeue_message": row.requeue_message or None,
+        "requeue_endpoint": row.requeue_endpoint or None,
+        "outcome": _named(Outcome(row.outcome)),
+        "outcome_reason": sentence(Outcome(row.outcome)) or None,
+        "exit_code": row.exit_code if finished else None,
+        "message": row.message or None,
+        "finished_at_us": row.finished_at_us if finished else None,
+        "usage": _usage(row) if finished else None,
+        "client_id": row.client_id or None,
+        "invocation_id": row.invocation_id or None,
+        "attached": row.attached,
+        "target_id": row.target_id or None,
+        "mnemonic": row.mnemonic or None,
+        "action_digest": str(Digest(row.action_digest.hash, row.action_digest.size_bytes))
+        if row.action_digest.hash
+        else None,
+        "cacheable": row.cacheable,
+        "skip_cache_lookup": row.skip_cache_lookup,
+        "timeout_us": row.timeout_us or None,
+        "expected_duration_us": row.expected_duration_us or None,
+    }
+
+
+def operation_in_full(table: Table, row: OperationRow) -> dict[str, Any]:
+    """An operation with its command (argv, env, inputs) and the tails of its output as text."""
+    command = command_of(row.command)
+    return {
+        **operation(table, row),
+        "argv": list(command.argv),
+        "env": [
+            {"name": v.name, "secret": v.secret} if v.secret else {"name": v.name, "value": v.value}
+            for v in command.env
+        ],
+        "inputs": [str(digest) for digest in command.inputs],
+        "stdout_tail": row.stdout_tail.decode(errors="replace"),
+        "stderr_tail": row.stderr_tail.decode(errors="replace"),
+    }
+
+
+def instances(table: Table, instance: str | None = None) -> list[dict[str, Any]]:
+    """The instances with their configuration and counts; `outcomes`, `requeues` and `dispatches` count since the log began."""
+    return [
+        {
+            "name": row.name,
+            "shard": table.number,
+            "paused": row.paused,
+            "configured_at_us": row.configured_at_us,
+            "config": json.loads(row.config_json) if row.config_json else config_of(row).model_dump(mode="json"),
+            "queued": row.queued,
+            "executing": row.executing,
+            "finished": row.finished,
+            "workers": row.workers,
+            "dispatches": row.dispatches,
+            "outcomes": {_named(Outcome(item.outcome)): item.count for item in row.outcomes},
+            "requeues": {_named(RequeueCause(item.cause)): item.count for item in row.requeues},
+            "forgotten_through_seq": row.forgotten_through_seq,
+        }
+        for row in instance_rows(table, instance)
+    ]
+
+
+def state(table: Table) -> dict[str, Any]:
+    """The state of the shard: position, leader, sums over its instances, ignored and rejected facts by reason."""
+    row = table.shard
+    sums = {"queued": 0, "executing": 0, "finished": 0, "workers": 0, "dispatches": 0}
+    for instance in instance_rows(table):
+        for name in sums:
+            sums[name] += getattr(instance, name)
+    return {
+        "shard": table.number,
+        "seq": row.seq,
+        "next_offset": row.next_offset,
+        "events": row.events,
+        "chain": row.chain.hex(),
+        "now_us": row.now_us,
+        "facts_position": row.facts_position,
+        "leader_epoch": row.leader_epoch,
+        "elections": row.elections,
+        "elected_at_us": row.elected_at_us,
+        "leader_build": row.build,
+        "cluster_id": row.cluster_id,
+        "facts_topic_id": row.facts_topic_id,
+        "events_topic_id": row.events_topic_id,
+        "stale_events": row.stale_events,
+        "silences": row.silences,
+        "silent_us": row.silent_us,
+        **sums,
+        "ignored": _counters(table, b"i", IgnoreReason),
+        "rejected": _counters(table, b"r", RejectReason),
+        "parked_keys": [key[5:].decode() for key, _ in table.scan(table.key(keys.PARKED))],
+    }
+
+
+def _counters(table: Table, letter: bytes, reasons: type[IgnoreReason] | type[RejectReason]) -> dict[str, int]:
+    prefix = table.key(keys.COUNTER, letter)
+    return {
+        reasons(int.from_bytes(key[len(prefix) :], "big")).name.lower(): CounterRow.FromString(value).count
+        for key, value in table.scan(prefix)
+    }
+
+
+def _named(reason: Outcome | RequeueCause) -> str | None:
+    return reason.name.lower() if reason else None
+
+
+def _usage(row: OperationRow) -> dict[str, int] | None:
+    if not row.HasField("usage"):
+        return None
+    usage = row.usage
+    return {"wall_us": usage.wall_us, "cpu_us": usage.cpu_us, "peak_memory_kib": usage.peak_memory_kib}
