@@ -1,0 +1,180 @@
+"""`CrashingLog`: a log that lets its user die at one chosen call of the seam, for crash tests that try every such call.
+
+It wraps another log (mostly a `MemoryLog`, which goes on living as the cluster would) and counts the calls that reach it. At call
+number `at_call` the process "dies": `ProcessDied` is raised before or after the call took effect, and from then on nothing
+reaches the log, not even what a `finally` would write. Run once without a crash to learn how many calls there are, then once for each:
+
+    log = CrashingLog(cluster, Crash(at_call=7, when="after"))
+    with pytest.raises(ProcessDied):
+        await Decider(log, 0).run(stop)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from streams.log import Follower, Log, Outgoing, Partition, Record, Writer
+from streams.topics import TopicSpec, TopicState
+
+When = Literal["before", "after"]
+
+
+class ProcessDied(BaseException):
+    """The process is gone. Not an Exception, so that no error handling of the code under test can live on behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Where to die: at the `at_call`-th call of the seam (from 0), before or after it took effect."""
+
+    at_call: int
+    when: When = "before"
+
+
+class CrashingLog:
+    """A `Log` whose user dies at one call. `calls` are the names of those made so far, in order."""
+
+    def __init__(self, log: Log, crash: Crash | None = None) -> None:
+        self._log = log
+        self._crash = crash
+        self.calls: list[str] = []
+        self.dead = False
+
+    def before(self, name: str) -> None:
+        """Count a call; die here when that is the one."""
+        self._alive()
+        self.calls.append(name)
+        self._maybe_die("before")
+
+    def after(self) -> None:
+        """The call counted last has taken effect; die here when that is the one."""
+        self._maybe_die("after")
+
+    def _alive(self) -> None:
+        if self.dead:
+            raise ProcessDied("nothing is done after death")
+
+    def _maybe_die(self, when: When) -> None:
+        if self._crash is not None and self._crash == Crash(len(self.calls) - 1, when):
+            self.dead = True
+            raise ProcessDied(f"{when} call {len(self.calls) - 1}, {self.calls[-1]}")
+
+    # -- the seam ---------------------------------------------------------------------------------------------------------
+
+    async def follow(self, partitions: Mapping[Partition, int | None], *, committed: bool = True) -> Follower:
+        """See `Log.follow`."""
+        self.before("follow")
+        follower = CrashingFollower(self, await self._log.follow(partitions, committed=committed))
+        self.after()
+        return follower
+
+    async def open(self, transactional_id: str, *, timeout_ms: int = 10_000) -> Writer:
+        """See `Log.open`."""
+        self.before("open")
+        writer = CrashingWriter(self, await self._log.open(transactional_id, timeout_ms=timeout_ms))
+        self.after()
+        return writer
+
+    async def publish(self, partition: Partition, records: Sequence[Outgoing]) -> list[int]:
+        """See `Log.publish`."""
+        self.before("publish")
+        offsets = await self._log.publish(partition, records)
+        self.after()
+        return offsets
+
+    async def ensure_topics(self, specs: Sequence[TopicSpec]) -> list[str]:
+        """See `Log.ensure_topics`."""
+        self.before("ensure_topics")
+        done = await self._log.ensure_topics(specs)
+        self.after()
+        return done
+
+    async def describe_topics(self) -> dict[str, TopicState]:
+        """See `Log.describe_topics`."""
+        self.before("describe_topics")
+        return await self._log.describe_topics()
+
+    async def cluster_id(self) -> str:
+        """See `Log.cluster_id`."""
+        self.before("cluster_id")
+        return await self._log.cluster_id()
+
+    async def topic_id(self, topic: str) -> str:
+        """See `Log.topic_id`."""
+        self.before("topic_id")
+        return await self._log.topic_id(topic)
+
+    async def trim(self, partition: Partition, before: int) -> None:
+        """See `Log.trim`."""
+        self.before("trim")
+        await self._log.trim(partition, before)
+        self.after()
+
+    async def close(self) -> None:
+        """Nothing: the wrapped log outlives this process."""
+
+
+class CrashingFollower:
+    """A `Follower` of a `CrashingLog`. Only calls that reach the log are counted."""
+
+    def __init__(self, owner: CrashingLog, follower: Follower) -> None:
+        self._owner, self._follower = owner, follower
+
+    async def read(
+        self, *, max_records: int = 2000, timeout_ms: int = 200, drain: bool = False
+    ) -> dict[Partition, list[Record]]:
+        """See `Follower.read`."""
+        self._owner.before("read")
+        found = await self._follower.read(max_records=max_records, timeout_ms=timeout_ms, drain=drain)
+        self._owner.after()
+        return found
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """See `Follower.seek`."""
+        self._follower.seek(partition, offset)
+
+    async def position(self, partition: Partition) -> int:
+        """See `Follower.position`."""
+        return await self._follower.position(partition)
+
+    def pause(self, partition: Partition) -> None:
+        """See `Follower.pause`."""
+        self._follower.pause(partition)
+
+    def resume(self, partition: Partition) -> None:
+        """See `Follower.resume`."""
+        self._follower.resume(partition)
+
+    async def end_offset(self, partition: Partition) -> int:
+        """See `Follower.end_offset`."""
+        self._owner.before("end_offset")
+        return await self._follower.end_offset(partition)
+
+    async def beginning_offset(self, partition: Partition) -> int:
+        """See `Follower.beginning_offset`."""
+        self._owner.before("beginning_offset")
+        return await self._follower.beginning_offset(partition)
+
+    async def close(self) -> None:
+        """See `Follower.close`; of a dead process, what the kernel does for it."""
+        await self._follower.close()
+
+
+class CrashingWriter:
+    """A `Writer` of a `CrashingLog`."""
+
+    def __init__(self, owner: CrashingLog, writer: Writer) -> None:
+        self._owner, self._writer = owner, writer
+
+    async def append(self, batches: Mapping[Partition, Sequence[Outgoing]]) -> None:
+        """See `Writer.append`."""
+        self._owner.before("append")
+        await self._writer.append(batches)
+        self._owner.after()
+
+    async def close(self) -> None:
+        """See `Writer.close`. A dead process closes nothing in good order, so then this does nothing."""
+        if not self._owner.dead:
+            await self._writer.close()

@@ -1,0 +1,113 @@
+"""What one transaction of a decider holds: the records of events, placements, commands and dead letters, ready to be appended.
+
+The records of one fact never stand in two transactions. A transaction is closed once it holds about 3 MiB, so that a burst of
+large facts becomes several transactions and none is larger than what a broker takes in one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from events.codec import encode_event
+from events.events import Event, FactIgnored, FactRejected
+from events.outbox import Outbound
+from streams.dead_letters import dead_letter
+from streams.log import Header, Outgoing, Partition, Record
+from streams.topics import DEAD_LETTERS, EVENTS, PLACEMENTS, WORKER_COMMANDS
+
+CLOSE_AT_BYTES: Final = 3 << 20
+MOST_FACTS: Final = 2_000
+
+
+class CloudEventsHeaders:
+    """Headers of placements and commands (CloudEvents 1.0, Kafka binary mode); all but `ce_id` is made once per kind and instance."""
+
+    def __init__(self, shard: int) -> None:
+        self._shard = shard
+        self._made: dict[tuple[str, str], tuple[Header, ...]] = {}
+
+    def of(self, outbound: Outbound, nth: int = 0) -> tuple[Header, ...]:
+        """The headers of one outgoing message, the `nth` of its event: source and id together name one message only."""
+        made = self._made.get((outbound.kind, outbound.instance))
+        if made is None:
+            made = self._made[outbound.kind, outbound.instance] = (
+                ("ce_specversion", b"1.0"),
+                ("ce_source", f"/headway/{outbound.instance}".encode()),
+                ("ce_type", f"headway.v1.{outbound.kind}".encode()),
+                ("content-type", b"application/protobuf"),
+            )
+        if nth:
+            return (*made, ("ce_id", b"%d/%d/%d" % (self._shard, outbound.seq, nth)))
+        return (*made, ("ce_id", b"%d/%d" % (self._shard, outbound.seq)))
+
+
+class Transaction:
+    """Collects what facts caused, in order.
+
+    Args:
+        shard: its number, the partition of every record in here.
+        leader_epoch: written into every event.
+        chain: digest of the last event record before this transaction; advances as events are added.
+    """
+
+    def __init__(self, shard: int, leader_epoch: int, chain: bytes, headers: CloudEventsHeaders) -> None:
+        self._shard, self._leader_epoch, self._headers = shard, leader_epoch, headers
+        self.chain = chain
+        self.facts = 0
+        self.size_bytes = 0
+        self.events: list[Outgoing] = []
+        self.placements: list[Outgoing] = []
+        self.commands: list[Outgoing] = []
+        self.dead_letters: list[Outgoing] = []
+
+    def add(self, events: Sequence[Event], outbounds: Sequence[Outbound], record: Record | None) -> None:
+        """Take in all that one fact caused, or nothing; `record` is the fact, None for what no fact caused (LeaderElected).
+
+        Raises:
+            ValueError: an event does not fit the wire contract.
+        """
+        chain, epoch, size_bytes, turned_away = self.chain, self._leader_epoch, 0, False
+        before = len(self.events), len(self.placements), len(self.commands)
+        try:
+            for event in events:
+                value, chain = encode_event(event, epoch, chain)
+                size_bytes += len(value)
+                self.events.append(Outgoing(value))
+                kind = type(event)
+                if kind is FactRejected or kind is FactIgnored:
+                    turned_away = True
+            last_seq = nth = 0
+            for outbound in outbounds:
+                value, seq = outbound.value, outbound.seq
+                size_bytes += len(value)
+                last_seq, nth = seq, nth + 1 if seq == last_seq else 0
+                outgoing = Outgoing(value, outbound.key.encode(), self._headers.of(outbound, nth))
+                (self.placements if outbound.topic_kind == "placement" else self.commands).append(outgoing)
+            if record is not None and turned_away and (letter := dead_letter(record, events, self._shard)) is not None:
+                size_bytes += len(letter.value)
+                self.dead_letters.append(letter)
+        except BaseException:
+            # What cannot be encoded is taken out again whole: the facts before it are still good to be committed.
+            del self.events[before[0] :], self.placements[before[1] :], self.commands[before[2] :]
+            raise
+        self.facts += record is not None
+        self.chain = chain
+        self.size_bytes += size_bytes
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to append it."""
+        return self.size_bytes >= CLOSE_AT_BYTES
+
+    def batches(self) -> Mapping[Partition, Sequence[Outgoing]]:
+        """The records by partition; partitions without any are left out."""
+        shard = self._shard
+        found: dict[Partition, Sequence[Outgoing]] = {(EVENTS, shard): self.events}
+        if self.placements:
+            found[PLACEMENTS, shard] = self.placements
+        if self.commands:
+            found[WORKER_COMMANDS, shard] = self.commands
+        if self.dead_letters:
+            found[DEAD_LETTERS, shard] = self.dead_letters
+        return found
