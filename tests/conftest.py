@@ -8,20 +8,15 @@ can end it when pytest was killed.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streams.broker import BrokerSettings, bring_down, bring_up
 from streams.broker.probe import ask, split_address
-
-ROOT = Path(__file__).parents[1]
-
-LOCAL_IMAGE = "kafka-local:4.4.0"
+from tests.container_engine import ContainerEngine, NoEngine, engine_for_tests
 
 _why_no_containers = pytest.StashKey[str]()
 
@@ -67,21 +62,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, broker_settings: BrokerSetti
         bring_down(home, reset=True, settings=broker_settings)
 
 
-@dataclass(frozen=True)
-class ContainerEngine:
-    """A Docker engine that answers and an image of Kafka in it."""
-
-    docker_host: str | None
-    image: str
-
-
 @pytest.fixture(scope="session")
 def container_engine(pytestconfig: pytest.Config, broker_settings: BrokerSettings) -> Iterator[ContainerEngine]:
     """A Docker engine: this machine's, else a private one (started under infra/test only). Skips with the reason."""
-
-    def skip(reason: str) -> None:
-        pytestconfig.stash[_why_no_containers] = reason
-        pytest.skip(reason)
 
     directory = os.environ.get("HEADWAY_TEST_ENGINE")
     with pytest.MonkeyPatch.context() as patch:
@@ -90,51 +73,13 @@ def container_engine(pytestconfig: pytest.Config, broker_settings: BrokerSetting
         patch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
         patch.setenv("TESTCONTAINERS_CONNECTION_MODE", "docker_host")
         try:
-            if _run(["docker", "version"]).returncode == 0:
-                host, private = os.environ.get("DOCKER_HOST"), False
-            elif directory is None:
-                skip("no Docker engine answers; infra/test would start a private one")
-                return
-            else:
-                started = _run([str(ROOT / "infra/dockerd"), "up", directory])
-                if started.returncode == 4:
-                    skip(started.stderr.strip().splitlines()[-1])
-                assert started.returncode == 0, started.stderr
-                host, private = started.stdout.strip(), True
-                patch.setenv("DOCKER_HOST", host)
-            image = broker_settings.image if _has_image(broker_settings.image, private) else LOCAL_IMAGE
-            if image == LOCAL_IMAGE:
-                built = _run([str(ROOT / "infra/kafka-image/build"), LOCAL_IMAGE], {"HEADWAY_PYTHON": sys.executable})
-                if built.returncode and not private:
-                    skip(f"{broker_settings.image} cannot be pulled and no local image built: {built.stderr.strip()}")
-                assert built.returncode == 0, built.stderr
-            yield ContainerEngine(host, image)
-        finally:
-            if directory is not None and Path(directory).exists():
-                stopped = _run([str(ROOT / "infra/dockerd"), "down", directory])
-                assert stopped.returncode == 0, stopped.stderr
-
-
-def _has_image(image: str, private: bool) -> bool:
-    """Whether the engine has the image or can get it; a private engine only ever has what is built here."""
-    if _run(["docker", "image", "inspect", image]).returncode == 0:
-        return True
-    return not private and _run(["docker", "pull", "--quiet", image]).returncode == 0
-
-
-def _run(command: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            cwd=ROOT,
-            env={**os.environ, **(environment or {})},
-            timeout=600,
-        )
-    except FileNotFoundError as error:
-        return subprocess.CompletedProcess(command, 127, "", str(error))
+            with engine_for_tests(Path(directory) if directory else None, broker_settings.image) as engine:
+                if engine.docker_host is not None:
+                    patch.setenv("DOCKER_HOST", engine.docker_host)
+                yield engine
+        except NoEngine as reason:
+            pytestconfig.stash[_why_no_containers] = str(reason)
+            pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")

@@ -30,8 +30,8 @@ async def topics(bootstrap_servers: str) -> set[str]:
         await admin.close()
 
 
-async def write(bootstrap_servers: str, topic: str, values: Sequence[bytes]) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers)
+async def write(bootstrap_servers: str, topic: str, values: Sequence[bytes], *, timeout_ms: int = 40_000) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, request_timeout_ms=timeout_ms)
     await producer.start()
     try:
         for value in values:
