@@ -7,7 +7,8 @@ replay) alike. A record that does not follow from the one before it never reache
 from enum import Enum, auto
 
 from events.codec import GENESIS_CHAIN, check_chain, decode_event, envelope_of
-from events.errors import SequenceBroken
+from events.errors import ChainBroken, SequenceBroken
+from events.events import LeaderElected
 from projections.fold import fold
 from projections.table import Table
 
@@ -36,20 +37,36 @@ def take(table: Table, offset: int, value: bytes) -> Taken:
     if offset < shard.next_offset:
         return Taken.KNOWN
     envelope = envelope_of(value)
-    if envelope.leader_epoch < shard.leader_epoch:
-        shard.stale_events += 1
+    stale = envelope.leader_epoch < shard.leader_epoch
+    if envelope.seq == shard.seq + 1:
+        try:
+            chain = check_chain(value, shard.chain or GENESIS_CHAIN)
+        except ChainBroken:
+            if not stale:
+                raise
+            return _left_out(table, offset)
+        event = decode_event(value)
+        if type(event) is LeaderElected and event.leader_epoch <= shard.leader_epoch:
+            raise SequenceBroken(
+                f"leader epoch {event.leader_epoch} follows {shard.leader_epoch}, but epochs only rise"
+            )
+        fold(table, event)
+        shard.chain = chain
         shard.next_offset = offset + 1
-        return Taken.STALE
-    if envelope.seq != shard.seq + 1:
-        if envelope.seq > shard.seq:
-            return Taken.GAP
-        raise SequenceBroken(
-            f"event {envelope.seq} stands again at offset {offset} of shard {table.number}, after event {shard.seq}: "
-            "two deciders wrote with one leader epoch, or the log was restored from a copy. "
-            "Run `headway replay` to locate the first one"
-        )
-    chain = check_chain(value, shard.chain or GENESIS_CHAIN)
-    fold(table, decode_event(value))
-    shard.chain = chain
-    shard.next_offset = offset + 1
-    return Taken.FOLDED
+        return Taken.FOLDED
+    if stale:
+        return _left_out(table, offset)
+    if envelope.seq > shard.seq:
+        return Taken.GAP
+    raise SequenceBroken(
+        f"event {envelope.seq} stands again at offset {offset} of shard {table.number}, after event {shard.seq}: "
+        "two deciders wrote with one leader epoch, or the log was restored from a copy. "
+        "Run `headway replay` to locate the first one"
+    )
+
+
+def _left_out(table: Table, offset: int) -> Taken:
+    """Asked only of records that do not follow: one that does was written by who had read the record before it."""
+    table.shard.stale_events += 1
+    table.shard.next_offset = offset + 1
+    return Taken.STALE

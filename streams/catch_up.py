@@ -1,0 +1,212 @@
+"""Reads the event log into the state table by itself, at the speed of a raw consumer, without any consumer group.
+
+`ShardReader` closes gaps, catches up at every assignment, and leads where the tail is faster than Faust's agent. It works over the
+log seam, so the command line, an embedded scheduler and the tests use it without Faust as well. Agent and reader may interleave,
+but only between calls of `take_records`, which is synchronous: both see the same position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from google.protobuf.message import DecodeError
+
+from events.errors import SequenceBroken
+from projections.position import Taken, take
+from projections.table import Table
+from streams.errors import LogUnavailable
+from streams.log import Follower, Log, Partition
+from streams.log_lines import say
+from streams.recovery import DamagedLog
+from streams.store import Store, StoreDamaged
+from streams.topics import EVENTS
+
+BATCH_EVENTS: Final = 2_000
+"""Records folded between two looks at the event loop: about 30 ms."""
+
+PATIENCE_S: Final = 60.0
+"""How long a read that must bring something may bring nothing."""
+
+_log = logging.getLogger("headway.catch_up")
+
+
+class EventRecord(Protocol):
+    """What is needed of a record of the event log."""
+
+    @property
+    def offset(self) -> int:
+        """Its offset."""
+        ...
+
+    @property
+    def value(self) -> bytes:
+        """The event's bytes."""
+        ...
+
+
+@dataclass(slots=True)
+class Taking:
+    """What became of a batch: how many events were folded, known already, or stale; and whether it ended before a gap."""
+
+    folded: int = 0
+    known: int = 0
+    stale: int = 0
+    gap_before_seq: int = 0
+
+
+def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
+    """Fold records in order and write the rows with the position, once for all of them. Stops before a gap and says so.
+
+    Raises:
+        DamagedLog: one does not follow from those before it, cannot be read, or has no place in the table. What was folded
+            before it is written; nothing of it is.
+        StoreDamaged: a row cannot be read or written.
+    """
+    taking = Taking()
+    for index, record in enumerate(records):
+        try:
+            taken = take(table, record.offset, record.value)
+        except Exception as error:
+            raise _stopped(table, records, index, error) from error
+        if taken is Taken.FOLDED:
+            taking.folded += 1
+        elif taken is Taken.KNOWN:
+            taking.known += 1
+        elif taken is Taken.STALE:
+            taking.stale += 1
+        else:
+            taking.gap_before_seq = table.shard.seq + 1
+            break
+    if taking.folded or taking.stale:
+        table.flush()
+    return taking
+
+
+def _stopped(table: Table, records: Sequence[EventRecord], index: int, error: Exception) -> Exception:
+    """The error to stop with, the table standing right before the record that cannot be taken: half an event is no state."""
+    if isinstance(error, DecodeError) and isinstance(table.rows, Store):
+        return table.rows.damage("decode a row", error)
+    if isinstance(error, StoreDamaged):
+        return error
+    table.discard()
+    for record in records[:index]:
+        take(table, record.offset, record.value)
+    table.flush()
+    return DamagedLog((EVENTS, table.number), records[index].offset, table.shard.seq, error)
+
+
+class ShardReader:
+    """Reads one shard's events straight from the log into its table.
+
+    One operation at a time: others wait. `heals`, `caught_up_events` and `led_events` count what it did.
+    """
+
+    def __init__(self, log: Log, table: Table) -> None:
+        self.table = table
+        self.partition: Partition = (EVENTS, table.number)
+        self.heals = 0
+        self.caught_up_events = 0
+        self.led_events = 0
+        self._log = log
+        self._follower: Follower | None = None
+        self._lock = asyncio.Lock()
+        self._quiet_end = 0
+
+    async def catch_up(self, to_seq: int | None = None) -> int:
+        """Fold up to event `to_seq`, or to what is the last stable offset now; returns how many events that were.
+
+        Raises:
+            DamagedLog: a gap or a broken chain in the log itself; nothing is folded past it.
+            OffsetTrimmed: the log no longer has the events after the table's position.
+            LogUnavailable: the log does not answer, or stopped bringing records before its end.
+        """
+        async with self._lock:
+            follower = await self._at_position()
+            begun_seq = self.table.shard.seq
+            end = await follower.end_offset(self.partition)
+            heard_s = time.monotonic()
+            while (
+                self.table.shard.seq < to_seq if to_seq is not None else await follower.position(self.partition) < end
+            ):
+                if await self._read_batch(follower, timeout_ms=200):
+                    heard_s = time.monotonic()
+                elif time.monotonic() - heard_s > PATIENCE_S:
+                    raise LogUnavailable(
+                        f"reading {self.partition[0]}[{self.partition[1]}] after event {self.table.shard.seq}",
+                        address=f"offset {self.table.shard.next_offset}",
+                        waited_ms=round(PATIENCE_S * 1000),
+                    )
+            self._quiet_end = max(self._quiet_end, end)
+            folded = self.table.shard.seq - begun_seq
+            self.caught_up_events += folded
+            return folded
+
+    async def heal(self, to_seq: int) -> int:
+        """Close a gap: fold everything up to event `to_seq`. Raises as `catch_up`."""
+        self.heals += 1
+        missing = to_seq - self.table.shard.seq
+        folded = await self.catch_up(to_seq)
+        say(_log, logging.INFO, "gap healed", shard=self.table.number, missing=missing, folded=folded)
+        return folded
+
+    async def lead(self, seconds: float) -> int:
+        """Follow the tail for about so long; returns how many events were folded. Raises as `catch_up`."""
+        async with self._lock:
+            follower = await self._at_position()
+            begun_seq, until_s = self.table.shard.seq, time.monotonic() + seconds
+            while (left_s := until_s - time.monotonic()) > 0:
+                await self._read_batch(follower, timeout_ms=max(1, min(100, round(left_s * 1000))))
+            folded = self.table.shard.seq - begun_seq
+            self.led_events += folded
+            return folded
+
+    async def behind(self) -> int:
+        """How many offsets of the log lie behind the table's position: at least as many as events, 0 when there is none.
+
+        Raises LogUnavailable.
+        """
+        follower = self._follower
+        if follower is None:
+            async with self._lock:
+                follower = await self._at_position()
+        end = await follower.end_offset(self.partition)
+        # Behind the last event lies the end of its transaction; a reader that has been there knows that it is no event.
+        return 0 if end <= self._quiet_end else max(0, end - self.table.shard.next_offset)
+
+    async def close(self) -> None:
+        """Stop reading. May be called twice."""
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            await follower.close()
+
+    async def _at_position(self) -> Follower:
+        if self._follower is None:
+            self._follower = await self._log.follow({self.partition: self.table.shard.next_offset})
+        else:
+            self._follower.seek(self.partition, self.table.shard.next_offset)
+        return self._follower
+
+    async def _read_batch(self, follower: Follower, *, timeout_ms: int) -> bool:
+        """Whether the log brought records; they are folded."""
+        found = await follower.read(max_records=BATCH_EVENTS, timeout_ms=timeout_ms)
+        records = found.get(self.partition)
+        if not records:
+            return False
+        taking = take_records(self.table, records)
+        if taking.gap_before_seq:
+            raise DamagedLog(
+                self.partition,
+                records[taking.folded + taking.known + taking.stale].offset,
+                self.table.shard.seq,
+                SequenceBroken(
+                    f"event {taking.gap_before_seq} is missing from the log; nothing is folded past it. "
+                    "Run `headway replay` to locate the gap, and restore the events topic from an export"
+                ),
+            )
+        await asyncio.sleep(0)  # a read of what is buffered does not yield
+        return True

@@ -1,0 +1,309 @@
+"""The views: what the state table answers over HTTP, on loopback, as JSON. Used by the command line and the console.
+
+    GET /healthz                          200 when every shard of this process is caught up, else 503, with the reason
+    GET /v1/status                        positions, leaders, lag and counts of every shard; the process
+    GET /v1/queue                         ?instance=&limit=                      what waits, in dispatch order
+    GET /v1/operations                    ?stage=&instance=&client_id=&mnemonic=&after=&limit=
+    GET /v1/operations/ID                 ?instance=     by client_operation_id, INSTANCE/op-N, op-N or N; with command and output
+    GET /v1/workers                       ?instance=     the fleet and its ledger
+    GET /v1/instances                     ?instance=     configuration and counts
+    GET /v1/rows                          ?shard=&after=&limit=&snapshot=        raw rows as hex, page by page, all of one moment
+
+Every answer carries `shards` (shard, seq, age_ms of each that answered), and `seq` and `age_ms`: the highest of these. `age_ms` is the
+wall clock minus the scheduler's now: an answer of a log that nobody decides on grows old. Lists end with `more`: true when `limit` cut
+them. An error is `{"error": code, "message": ..., "remedy": ...}` with status 400, 404 or 503.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from projections import answers, fleet, keys
+from projections.rows import Rows
+from projections.table import Table
+
+DEFAULT_LIMIT: Final = 100
+MOST_ROWS: Final = 10_000
+SNAPSHOTS_KEPT: Final = 4
+SNAPSHOT_US: Final = 120_000_000
+"""A snapshot nobody has asked a page of for this long is let go: it keeps old rows on the disk."""
+
+Answer = dict[str, Any]
+
+
+class Reading(Protocol):
+    """The reading half of `Rows`."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Rows.get`."""
+        ...
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Rows.scan`."""
+        ...
+
+
+class ReadSide(Protocol):
+    """What the views are views of: a running state table."""
+
+    @property
+    def rows(self) -> Rows:
+        """All rows of this process."""
+        ...
+
+    def shards(self) -> Sequence[int]:
+        """The shards this process answers for: assigned, and caught up once."""
+        ...
+
+    def snapshot(self) -> Reading:
+        """The rows as they are now."""
+        ...
+
+    def describe(self) -> Answer:
+        """The process: for `/v1/status`."""
+        ...
+
+    def describe_shards(self) -> dict[int, Answer]:
+        """How each assigned shard is read: for `/v1/status`."""
+        ...
+
+    def not_ready(self) -> str:
+        """Why the table is not complete yet; empty when it is."""
+        ...
+
+
+class _Refused(Exception):
+    """A request that gets an error for an answer."""
+
+    def __init__(self, status: int, code: str, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"error": code, "message": message, "remedy": remedy}
+
+
+class Views:
+    """The views of one read side. `clock_us` is the wall clock, microseconds since 1970."""
+
+    def __init__(self, read_side: ReadSide, *, clock_us: Callable[[], int]) -> None:
+        self._read_side = read_side
+        self._clock_us = clock_us
+        self._snapshots: dict[str, tuple[Reading, int]] = {}
+        self._numbers = itertools.count(1)
+
+    def add_to(self, application: web.Application) -> None:
+        """Serve the views from an aiohttp application."""
+        for path, view in (
+            ("/healthz", self._health),
+            ("/v1/status", self._status),
+            ("/v1/queue", self._queue),
+            ("/v1/operations", self._operations),
+            ("/v1/operations/{name:.+}", self._operation),
+            ("/v1/workers", self._workers),
+            ("/v1/instances", self._instances),
+            ("/v1/rows", self._rows),
+        ):
+            application.router.add_get(path, _answering(view))
+
+    # -- one view each ------------------------------------------------------------------------------------------------------
+
+    def _health(self, request: web.Request) -> Answer:
+        why = self._read_side.not_ready()
+        if why:
+            raise _Refused(503, "not-ready", why, "Wait until the table has caught up; its log lines say how far it is")
+        return {"ready": True, **self._stamp(self._tables())}
+
+    def _status(self, request: web.Request) -> Answer:
+        described = self._read_side.describe_shards()
+        states = []
+        for shard, reading in sorted(described.items()):
+            table = Table(self._read_side.rows, shard)
+            states.append({**answers.state(table), "age_ms": self._age_ms(table), **reading})
+        why = self._read_side.not_ready()
+        return {
+            "ready": not why,
+            "not_ready": why or None,
+            "seq": max((state["seq"] for state in states), default=0),
+            "age_ms": max((state["age_ms"] for state in states), default=0),
+            "shards": states,
+            "process": self._read_side.describe(),
+        }
+
+    def _queue(self, request: web.Request) -> Answer:
+        instance, limit = _text(request, "instance"), _limit(request)
+        tables = self._tables(instance)
+        return self._listed("operations", tables, (answers.queue(table, instance) for table in tables), limit)
+
+    def _operations(self, request: web.Request) -> Answer:
+        instance, limit, stage = _text(request, "instance"), _limit(request), _text(request, "stage")
+        if stage is not None and stage not in answers.STAGES.values():
+            rule = f"stage is one of {', '.join(answers.STAGES.values())}"
+            raise _Refused(400, "bad-request", f"stage={stage!r} is refused: {rule}", "Correct the parameter")
+        after = _number(request, "after", -1)
+        wanted = {name: _text(request, name) for name in ("client_id", "mnemonic")}
+        tables = self._tables(instance)
+        found = (
+            (
+                operation
+                for operation in answers.operations(table, stage=stage, instance=instance, after=after)
+                if all(value is None or operation[name] == value for name, value in wanted.items())
+            )
+            for table in tables
+        )
+        return self._listed("operations", tables, found, limit)
+
+    def _operation(self, request: web.Request) -> Answer:
+        name, instance = request.match_info["name"], _text(request, "instance")
+        tables = self._tables(instance)
+        for table in tables:
+            row = answers.lookup(table, name, instance)
+            if row is not None:
+                return {"operation": answers.operation_in_full(table, row), **self._stamp(tables)}
+        raise _Refused(
+            404,
+            "not-found",
+            f"operation {name!r} is not in the state table",
+            "It may be forgotten (retain_completed_for_s after its end); `headway events tail` still has its events",
+        )
+
+    def _workers(self, request: web.Request) -> Answer:
+        instance = _text(request, "instance")
+        tables = self._tables(instance)
+        found = [worker for table in tables for worker in fleet.workers(table, instance)]
+        return {"workers": found, "more": False, **self._stamp(tables)}
+
+    def _instances(self, request: web.Request) -> Answer:
+        instance = _text(request, "instance")
+        tables = self._tables(instance)
+        found = [row for table in tables for row in answers.instances(table, instance)]
+        return {"instances": found, "more": False, **self._stamp(tables)}
+
+    def _rows(self, request: web.Request) -> Answer:
+        shard, limit = _number(request, "shard", 0), _limit(request)
+        if shard not in self._read_side.shards():
+            known = ", ".join(map(str, self._read_side.shards())) or "none"
+            raise _Refused(
+                404, "not-found", f"shard {shard} is not answered for here (shards: {known})", "Ask its own process"
+            )
+        name = _text(request, "snapshot")
+        reading = self._snapshot(name) if name else self._read_side.snapshot()
+        name = name or str(next(self._numbers))
+        self._snapshots[name] = (reading, self._clock_us())
+        self._let_go()
+        prefix = keys.shard_prefix(shard)
+        after = _hex(request, "after")
+        start = after + b"\x00" if after else prefix
+        page = list(itertools.islice(reading.scan(start, keys.after_prefix(prefix)), limit + 1))
+        more = len(page) > limit
+        if not more:
+            del self._snapshots[name]
+        rows = [[key.hex(), value.hex()] for key, value in page[:limit]]
+        seq = Table(_Fixed(reading), shard).shard.seq
+        return {"shard": shard, "seq": seq, "rows": rows, "more": more, "snapshot": name if more else None}
+
+    # -- what they share ----------------------------------------------------------------------------------------------------
+
+    def _tables(self, instance: str | None = None) -> list[Table]:
+        shards = self._read_side.shards()
+        if not shards:
+            why = self._read_side.not_ready() or "no shard is assigned to this process"
+            raise _Refused(503, "not-ready", why, "Try again; `/healthz` says when the table is ready")
+        # Their own tables: what a view reads is not to fill the caches of the fold, nor to be changed under it.
+        tables = [Table(self._read_side.rows, shard) for shard in shards]
+        if instance is None:
+            return tables
+        holding = [table for table in tables if any(fleet.instance_rows(table, instance))]
+        if not holding:
+            known = sorted(row.name for table in tables for row in fleet.instance_rows(table))
+            raise _Refused(
+                404,
+                "unknown-instance",
+                f"unknown instance {instance!r}; known instances: {', '.join(known) or 'none'}",
+                "Use a known one, or configure it with `headway topics apply --instance NAME`",
+            )
+        return holding
+
+    def _listed(self, name: str, tables: list[Table], found: Iterable[Iterable[Answer]], limit: int) -> Answer:
+        rows = list(itertools.islice(itertools.chain.from_iterable(found), limit + 1))
+        return {name: rows[:limit], "more": len(rows) > limit, **self._stamp(tables)}
+
+    def _stamp(self, tables: list[Table]) -> Answer:
+        stamps = [{"shard": t.number, "seq": t.shard.seq, "age_ms": self._age_ms(t)} for t in tables]
+        return {
+            "seq": max((stamp["seq"] for stamp in stamps), default=0),
+            "age_ms": max((stamp["age_ms"] for stamp in stamps), default=0),
+            "shards": stamps,
+        }
+
+    def _age_ms(self, table: Table) -> int:
+        return max(0, self._clock_us() - table.shard.now_us) // 1000 if table.shard.seq else 0
+
+    def _snapshot(self, name: str) -> Reading:
+        kept = self._snapshots.get(name)
+        if kept is None:
+            raise _Refused(404, "not-found", f"snapshot {name!r} is gone", "Begin again with the first page")
+        return kept[0]
+
+    def _let_go(self) -> None:
+        before_us = self._clock_us() - SNAPSHOT_US
+        for name in [name for name, (_, asked_at_us) in self._snapshots.items() if asked_at_us < before_us]:
+            del self._snapshots[name]
+        while len(self._snapshots) > SNAPSHOTS_KEPT:
+            del self._snapshots[min(self._snapshots, key=lambda name: self._snapshots[name][1])]
+
+
+class _Fixed:
+    """Rows that cannot be written: a snapshot behind the `Rows` protocol."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.get, self.scan = reading.get, reading.scan
+
+    def write(self, changes: object) -> None:
+        """Never."""
+        raise TypeError("a snapshot cannot be written")
+
+
+def _answering(view: Callable[[web.Request], Answer]) -> Callable[[web.Request], Any]:
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            body, status = view(request), 200
+        except _Refused as refused:
+            body, status = refused.body, refused.status
+        text = json.dumps(body, separators=(",", ":"))
+        return web.Response(text=text + "\n", status=status, content_type="application/json")
+
+    return answer
+
+
+def _text(request: web.Request, name: str) -> str | None:
+    return request.query.get(name) or None
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    given = request.query.get(name)
+    if not given:
+        return default
+    if not (given.isascii() and given.isdigit() and len(given) < 20):
+        message = f"{name}={given[:64]!r} is refused: it is a whole number from 0"
+        raise _Refused(400, "bad-request", message, "Correct the parameter")
+    return int(given)
+
+
+def _limit(request: web.Request) -> int:
+    limit = _number(request, "limit", DEFAULT_LIMIT)
+    if not 1 <= limit <= MOST_ROWS:
+        message = f"limit={limit} is refused: it is from 1 to {MOST_ROWS}"
+        raise _Refused(400, "bad-request", message, "Ask for pages, with `after`")
+    return limit
+
+
+def _hex(request: web.Request, name: str) -> bytes:
+    given = request.query.get(name, "")
+    try:
+        return bytes.fromhex(given)
+    except ValueError:
+        raise _Refused(400, "bad-request", f"{name}={given[:64]!r} is no hex", "Pass the last row's key") from None
