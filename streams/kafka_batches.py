@@ -20,14 +20,12 @@ from aiokafka.errors import (
 )
 
 from streams.errors import Refused
-from streams.log import BATCH_OVERHEAD_BYTES, Outgoing, Partition, batch_of_one_bytes
+from streams.log import Outgoing, Partition, batch_of_one_bytes, check_records
 from streams.topics import TopicState
 
 MAX_BATCH_BYTES = 1_000_000
 MAX_REQUEST_BYTES = 5 << 20
 """Of a record, whatever its topic allows: the 4 MiB that the largest topics take, and overhead."""
-
-_VARINTS_BYTES = 32  # more than all length fields of a record without headers can take
 
 # What the broker says when it has looked at a batch and will never take it. Every other error leaves open what happened.
 REFUSALS = (
@@ -46,28 +44,15 @@ def limit_bytes(state: TopicState) -> int:
     return min(state.max_message_bytes, MAX_REQUEST_BYTES)
 
 
-def check_records(partition: Partition, state: TopicState, records: Iterable[Outgoing]) -> None:
+def check(partition: Partition, state: TopicState, records: Iterable[Outgoing]) -> None:
     """Raises Refused for the first record that the topic will never take."""
-    limit = limit_bytes(state)
-    compacted = state.cleanup_policy == "compact"
-    for record in records:
-        key = record.key
-        if key is None:
-            if compacted:
-                raise Refused(partition, reason="a compacted topic takes no record without a key")
-            roughly = len(record.value)
-        else:
-            roughly = len(record.value) + len(key)
-        if record.headers or roughly + BATCH_OVERHEAD_BYTES + _VARINTS_BYTES > limit:
-            size = batch_of_one_bytes(record)
-            if size > limit:
-                raise Refused(partition, size_bytes=size, limit_bytes=limit)
+    check_records(partition, records, limit_bytes=limit_bytes(state), compacted=state.cleanup_policy == "compact")
 
 
 def build_batches(
     create: Callable[[], Any], state: TopicState, records: Iterable[Outgoing], timestamp_ms: int
 ) -> list[Any]:
-    """Closed batches that hold all records in order; `create` makes an empty one. To be called after `check_records`."""
+    """Closed batches that hold all records in order; `create` makes an empty one. To be called after `check`."""
     limit = limit_bytes(state)
     small = limit < MAX_BATCH_BYTES  # the builder knows MAX_BATCH_BYTES only, a smaller limit must be watched here
     batch = create()

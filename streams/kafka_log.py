@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 
 from streams.aiokafka_internals import abandon, know_partition, stop
 from streams.errors import Closed, LogUnavailable, OffsetPastEnd, OutcomeUnknown, Refused
-from streams.kafka_batches import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, REFUSALS, build_batches, check_records, refused
+from streams.kafka_batches import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, REFUSALS, build_batches, check, refused
 from streams.kafka_follower import Fetching, KafkaFollower, OffsetQuestions, new_consumer
 from streams.kafka_topics import KafkaTopics
 from streams.kafka_writer import KafkaWriter
@@ -123,11 +123,11 @@ class KafkaLog:
         await self._topics.check([partition])
         state = await self._topics.state(partition[0])
         try:
-            check_records(partition, state, records)
+            check(partition, state, records)
         except Refused:
             # The limit may have been raised since it was read; that is worth one question in this rare case.
             state = await self._topics.state(partition[0], fresh=True)
-            check_records(partition, state, records)
+            check(partition, state, records)
         producer = await self._publishing()
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):

