@@ -1,0 +1,188 @@
+"""The class index: which class does a free worker take first.
+
+Classes that the same workers can serve stand on one shelf. On it a family holds the classes that ask the same of every pool but one
+(memory, where there is such a pool: it has the most values), sorted by what they ask of that one. "First in queue order among those that
+fit" is then a minimum over a prefix. A family is cut into blocks of about the square root of its size with the minimum of each, in flat
+lists: such minima run at C speed, a class comes and goes in O(sqrt n), and there is no tree to rebuild.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from events.matching.demand_class import NEVER, NO_ASK, DemandClass
+from events.matching.work import Work
+
+BLOCK_MINIMUM = 16
+
+
+def _ask_of(c: DemandClass, pool: int) -> int:
+    return next((asked for p, asked in c.demand.amounts if p == pool), NO_ASK)
+
+
+class Block:
+    """A run of a family's classes: what each asks, the class, its head key as last seen; parallel lists."""
+
+    __slots__ = ("asks", "classes", "keys", "place")
+
+    def __init__(self, asks: list[int], classes: list[DemandClass], keys: list[int]) -> None:
+        self.asks, self.classes, self.keys = asks, classes, keys
+        self.place = 0  # position among the family's blocks
+        for c in classes:
+            c.block = self
+
+
+class Family:
+    """Classes with equal asks on all pools but one, sorted by that one.
+
+    `low` is the least head key of all; `stale` the classes whose head moved since it was computed.
+    """
+
+    __slots__ = ("ask", "blocks", "low", "lows", "more", "pool", "size", "sorted_pool", "stale", "starts")
+
+    def __init__(self, rest: tuple[tuple[int, int], ...], sorted_pool: int) -> None:
+        self.pool, self.ask = rest[0] if rest else (0, NO_ASK)
+        self.more = rest[1:]
+        self.sorted_pool = sorted_pool
+        self.blocks: list[Block] = []
+        self.starts: list[int] = []  # least ask per block
+        self.lows: list[int] = []  # least head key per block
+        self.low = NEVER
+        self.size = 0
+        self.stale: dict[DemandClass, None] = {}
+
+    def add(self, c: DemandClass) -> None:
+        """Put class `c` in its place."""
+        ask = _ask_of(c, self.sorted_pool)
+        c.family = self
+        self.size += 1
+        if not self.blocks:
+            self._lay([Block([ask], [c], [c.key])])
+            return
+        at = max(bisect_right(self.starts, ask) - 1, 0)
+        block = self.blocks[at]
+        where = bisect_right(block.asks, ask)
+        block.asks.insert(where, ask)
+        block.classes.insert(where, c)
+        block.keys.insert(where, c.key)
+        c.block = block
+        if len(block.asks) > 2 * max(BLOCK_MINIMUM, len(self.blocks)):
+            half = len(block.asks) // 2
+            low_half = Block(block.asks[:half], block.classes[:half], block.keys[:half])
+            high_half = Block(block.asks[half:], block.classes[half:], block.keys[half:])
+            self._lay([*self.blocks[:at], low_half, high_half, *self.blocks[at + 1 :]])
+        else:
+            self.starts[at] = block.asks[0]
+            self.lows[at] = min(self.lows[at], c.key)
+            self.low = min(self.low, c.key)
+
+    def discard(self, c: DemandClass) -> None:
+        """Take class `c` out."""
+        block = c.block
+        where = block.classes.index(c)
+        del block.asks[where], block.classes[where], block.keys[where]
+        self.stale.pop(c, None)
+        self.size -= 1
+        if not block.asks:
+            self._lay([b for b in self.blocks if b is not block])
+        else:
+            self.starts[block.place] = block.asks[0]
+            self.lows[block.place] = min(block.keys)
+            self.low = min(self.lows)
+
+    def freshen(self) -> int:
+        """Bring the heads that moved up to date; how many did."""
+        stale, lows = self.stale, self.lows
+        for c in stale:
+            block = c.block
+            keys = block.keys
+            where = block.classes.index(c)
+            before, after = keys[where], c.key
+            keys[where] = after
+            place = block.place
+            if after <= lows[place]:
+                lows[place] = after
+            elif before == lows[place]:
+                lows[place] = min(keys)
+        self.low = min(lows)
+        count = len(stale)
+        stale.clear()
+        return count
+
+    def first_within(self, limit: int) -> tuple[int, Block | None]:
+        """The least head key among classes that ask at most `limit` of the sorted pool, and its block."""
+        blocks = self.blocks
+        last = bisect_right(self.starts, limit) - 1
+        if last < 0:
+            return NEVER, None
+        block = blocks[last]
+        asks = block.asks
+        if asks[-1] <= limit:
+            last += 1
+            key = NEVER
+        else:
+            key = min(block.keys[: bisect_right(asks, limit)])
+        if last:
+            lows = self.lows
+            low = min(lows[:last])
+            if low < key:
+                return low, blocks[lows.index(low, 0, last)]
+        return key, block
+
+    def _lay(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        for place, block in enumerate(blocks):
+            block.place = place
+        self.starts = [block.asks[0] for block in blocks]
+        self.lows = [min(block.keys) for block in blocks]
+        self.low = min(self.lows, default=NEVER)
+
+
+class Shelf:
+    """The classes that one reach of workers can serve, in families."""
+
+    __slots__ = ("_families", "_sorted_pool", "_work")
+
+    def __init__(self, sorted_pool: int, work: Work) -> None:
+        self._sorted_pool = sorted_pool
+        self._work = work
+        self._families: dict[tuple[tuple[int, int], ...], Family] = {}
+
+    def add(self, c: DemandClass) -> None:
+        """Put class `c` on the shelf."""
+        rest = tuple(pair for pair in c.demand.amounts if pair[0] != self._sorted_pool)
+        family = self._families.get(rest)
+        if family is None:
+            family = self._families[rest] = Family(rest, self._sorted_pool)
+        family.add(c)
+
+    def discard(self, c: DemandClass) -> None:
+        """Take class `c` off the shelf; a family without classes goes too."""
+        family = c.family
+        family.discard(c)
+        if not family.size:
+            rest = tuple(pair for pair in c.demand.amounts if pair[0] != self._sorted_pool)
+            del self._families[rest]
+
+    def first_for(self, free: list[int], best: int) -> tuple[int, Block | None]:
+        """The class with the least head key below `best` that fits `free`, as (key, its block); (best, None) when there is none."""
+        found: Block | None = None
+        work = self._work
+        limit = free[self._sorted_pool]
+        for family in self._families.values():
+            work.families_visited += 1
+            if free[family.pool] < family.ask:
+                continue
+            if family.stale:
+                work.classes_updated += family.freshen()
+            if family.low >= best:
+                continue
+            if family.more and any(free[pool] < asked for pool, asked in family.more):
+                continue
+            key, block = family.first_within(limit)
+            if key < best:
+                best, found = key, block
+        return best, found
+
+    def families(self) -> Iterator[Family]:
+        """The families, oldest first."""
+        return iter(self._families.values())
