@@ -1,8 +1,8 @@
 """Records of the log as values and back: facts, events, and the digest chain that events carry."""
 
 from events.codec.chain import GENESIS_CHAIN, chain_of, check_chain
-from events.codec.events import Envelope, decode_event, encode_event, envelope_of
-from events.codec.facts import CONTENT_TYPE, JSON_CONTENT_TYPE, decode_fact, encode_fact, is_json
+from events.codec.events import Envelope, EventEncoder, decode_event, encode_event, envelope_of
+from events.codec.facts import CONTENT_TYPE, JSON_CONTENT_TYPE, FactCodec, decode_fact, encode_fact, is_json
 from events.payloads import (
     Command,
     EnvironmentVariable,
@@ -19,6 +19,8 @@ __all__ = [
     "Command",
     "Envelope",
     "EnvironmentVariable",
+    "EventEncoder",
+    "FactCodec",
     "canonical_requirements",
     "chain_of",
     "check_chain",

@@ -1,9 +1,11 @@
 """Event records: what stands in headway.events.v1."""
 
+import threading
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from events.codec import hot_events
 from events.codec.chain import link
 from events.codec.fields import FieldUnreadable, Mapping, mappings
 from events.errors import UnknownEvent
@@ -33,6 +35,41 @@ def _parsed(value: bytes) -> Any:
         raise UnknownEvent(f"a record of {len(value)} bytes is no protobuf Event; {_REMEDY}") from error
 
 
+class EventEncoder:
+    """Makes records of events. It reuses messages, so it belongs to one thread; `encode_event` keeps one per thread."""
+
+    __slots__ = ("_write",)
+
+    def __init__(self) -> None:
+        self._write = hot_events.writers()
+
+    def encode(self, event: Event, leader_epoch: int, chain: bytes) -> tuple[bytes, bytes]:
+        """See `encode_event`."""
+        write = self._write.get(type(event))
+        body = plain_body(event, leader_epoch) if write is None else write(event, leader_epoch)
+        return link(body, chain)
+
+
+class _PerThread(threading.local):
+    def __init__(self) -> None:
+        self.encode = EventEncoder().encode
+
+
+_per_thread = _PerThread()
+
+
+def plain_body(event: Event, leader_epoch: int) -> bytes:
+    """The record without its chain, made field by field from the tables: the form of the kinds that are rare."""
+    if type(event) is LeaderElected and event.leader_epoch != leader_epoch:
+        raise ValueError(f"LeaderElected of epoch {event.leader_epoch} in a record of leader epoch {leader_epoch}")
+    message = events_pb2.Event(
+        seq=event.seq, cause_offset=event.cause_offset, at_us=event.at_us, leader_epoch=leader_epoch
+    )
+    _BY_KIND[type(event)].fill(message, event)
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data
+
+
 def encode_event(event: Event, leader_epoch: int, chain: bytes) -> tuple[bytes, bytes]:
     """The record of `event` and its chain; `chain` is that of the record before it (GENESIS_CHAIN for the first).
 
@@ -40,13 +77,7 @@ def encode_event(event: Event, leader_epoch: int, chain: bytes) -> tuple[bytes, 
         ValueError: a field does not fit the wire contract (a number out of range, bytes that are no message), or a LeaderElected of
             another epoch than `leader_epoch`.
     """
-    if type(event) is LeaderElected and event.leader_epoch != leader_epoch:
-        raise ValueError(f"LeaderElected of epoch {event.leader_epoch} in a record of leader epoch {leader_epoch}")
-    message = events_pb2.Event(
-        seq=event.seq, cause_offset=event.cause_offset, at_us=event.at_us, leader_epoch=leader_epoch
-    )
-    _BY_KIND[type(event)].fill(message, event)
-    return link(message.SerializeToString(deterministic=True), chain)
+    return _per_thread.encode(event, leader_epoch, chain)
 
 
 def decode_event(value: bytes) -> Event:
@@ -57,6 +88,13 @@ def decode_event(value: bytes) -> Event:
     """
     message = _parsed(value)
     name = message.WhichOneof("kind")
+    read = hot_events.READERS.get(name)
+    event = None if read is None else read(message)
+    return plain_event(message, name) if event is None else event
+
+
+def plain_event(message: Any, name: str | None) -> Event:
+    """The event in a parsed message of oneof field `name`, by the tables. Raises UnknownEvent."""
     if name is None:
         raise UnknownEvent(f"the record with seq {message.seq} holds no kind of event that this build knows; {_REMEDY}")
     mapping = _BY_ONEOF[name]

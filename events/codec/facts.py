@@ -1,10 +1,12 @@
 """Fact records: what stands in headway.facts.v1, protobuf or JSON."""
 
+import threading
 from typing import Any
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from events.codec import hot_facts
 from events.codec.fields import FieldUnreadable, Mapping, mappings
 from events.errors import InvalidFact
 from events.fact_rules import MAX_NAME_CHARS, check_fact, shown
@@ -32,6 +34,61 @@ class _Refused(Exception):
         self.unreadable = unreadable
 
 
+class FactCodec:
+    """Makes records of facts and reads them. It reuses messages, so it belongs to one thread; the functions keep one per thread."""
+
+    __slots__ = ("_read", "_write")
+
+    def __init__(self) -> None:
+        known = hot_facts.KnownRequirements()
+        self._write = hot_facts.writers(known)
+        self._read = hot_facts.readers(known)
+
+    def encode(self, fact: Fact) -> bytes:
+        """See `encode_fact`."""
+        write = self._write.get(type(fact), plain_record)
+        try:
+            return write(fact)
+        except ValueError:
+            check_fact(fact)  # a number its type cannot hold: this says which
+            raise
+
+    def decode(self, value: bytes, headers: Headers = ()) -> Fact:
+        """See `decode_fact`."""
+        try:
+            if headers and is_json(headers):
+                return _from_json(value)
+            return self._from_protobuf(value)
+        except _Refused as refused:
+            return refused.unreadable
+
+    def _from_protobuf(self, value: bytes) -> Fact:
+        try:
+            message = facts_pb2.Fact.FromString(value)
+        except DecodeError as error:
+            rule = "a record is a protobuf Fact, or JSON with the header 'content-type: application/json'"
+            raise _unreadable(InvalidFact("", "", _excerpt(value), rule), "", "") from error
+        name = message.WhichOneof("kind")
+        if name is None:
+            raise _unreadable(_no_kind(message, value), "", "")
+        try:
+            read = self._read.get(name)
+            fact = None if read is None else read(message)
+            return plain_fact(message, name) if fact is None else fact
+        except InvalidFact as error:
+            part = getattr(message, name)
+            key = getattr(part, "client_operation_id", "") or getattr(part, "endpoint", "") or getattr(part, "key", "")
+            raise _unreadable(error, getattr(part, "instance", ""), key) from error
+
+
+class _PerThread(threading.local):
+    def __init__(self) -> None:
+        self.codec = FactCodec()
+
+
+_per_thread = _PerThread()
+
+
 def encode_fact(fact: Fact) -> bytes:
     """The protobuf record of a fact.
 
@@ -39,11 +96,7 @@ def encode_fact(fact: Fact) -> bytes:
         InvalidFact: it breaks a rule of the wire contract; no decider would take it.
         TypeError: an `Unreadable`, which has no record.
     """
-    check_fact(fact)
-    message = facts_pb2.Fact()
-    _BY_KIND[type(fact)].fill(message, fact)
-    data: bytes = message.SerializeToString(deterministic=True)
-    return data
+    return _per_thread.codec.encode(fact)
 
 
 def decode_fact(value: bytes, headers: Headers = ()) -> Fact:
@@ -51,10 +104,32 @@ def decode_fact(value: bytes, headers: Headers = ()) -> Fact:
 
     A record with the header `content-type: application/json` is read as JSON, any other as protobuf.
     """
+    return _per_thread.codec.decode(value, headers)
+
+
+def plain_record(fact: Fact) -> bytes:
+    """The record made field by field from the tables: the form of the kinds that are rare. Raises as `encode_fact`."""
+    check_fact(fact)
+    message = facts_pb2.Fact()
+    _BY_KIND[type(fact)].fill(message, fact)
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data
+
+
+def plain_fact(message: Any, name: str) -> Fact:
+    """The fact in a parsed message of oneof field `name`, by the tables, requirements and properties in order. Raises InvalidFact."""
+    mapping = _BY_ONEOF[name]
     try:
-        return _from_json(value) if is_json(headers) else _from_protobuf(value)
-    except _Refused as refused:
-        return refused.unreadable
+        fact: Fact = mapping.kind(**mapping.read(message))
+    except FieldUnreadable as error:
+        raise InvalidFact(mapping.kind.__name__, error.field, error.value, error.rule) from error
+    if isinstance(fact, ActionQueued) and fact.requirements:
+        items = message.action_queued.requirements.items
+        fact.requirements = canonical_requirements([(item.name, item.value) for item in items])
+    elif isinstance(fact, WorkerConnected):
+        fact.properties = tuple(sorted(fact.properties))
+    check_fact(fact)
+    return fact
 
 
 def is_json(headers: Headers) -> bool:
@@ -100,43 +175,6 @@ def _from_json(value: bytes) -> Fact:
     except InvalidFact as error:
         key = obj.get("client_operation_id") or obj.get("endpoint") or obj.get("key")
         raise _unreadable(error, obj.get("instance"), key) from error
-
-
-def _from_protobuf(value: bytes) -> Fact:
-    try:
-        message = facts_pb2.Fact.FromString(value)
-    except DecodeError as error:
-        rule = "a record is a protobuf Fact, or JSON with the header 'content-type: application/json'"
-        raise _unreadable(InvalidFact("", "", _excerpt(value), rule), "", "") from error
-    name = message.WhichOneof("kind")
-    if name is None:
-        raise _unreadable(_no_kind(message, value), "", "")
-    mapping = _BY_ONEOF[name]
-    try:
-        fact = _read(mapping, message)
-        check_fact(fact)
-    except InvalidFact as error:
-        part = getattr(message, name)
-        key = getattr(part, "client_operation_id", "") or getattr(part, "endpoint", "") or getattr(part, "key", "")
-        raise _unreadable(error, getattr(part, "instance", ""), key) from error
-    return fact
-
-
-def _read(mapping: Mapping, message: Any) -> Fact:
-    """The fact as it stands in the message, requirements and properties in canonical order."""
-    try:
-        fact: Fact = mapping.kind(**mapping.read(message))
-    except FieldUnreadable as error:
-        raise InvalidFact(mapping.kind.__name__, error.field, error.value, error.rule) from error
-    if isinstance(fact, ActionQueued) and fact.requirements:
-        fact.requirements = _canonical(message.action_queued.requirements)
-    elif isinstance(fact, WorkerConnected):
-        fact.properties = tuple(sorted(fact.properties))
-    return fact
-
-
-def _canonical(requirements: Any) -> bytes:
-    return canonical_requirements([(item.name, item.value) for item in requirements.items])
 
 
 def _no_kind(message: Any, value: bytes) -> InvalidFact:

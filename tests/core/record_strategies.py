@@ -1,0 +1,89 @@
+"""Random facts and events, made from the dataclasses themselves, so that a new kind or field is covered the day it is added."""
+
+from dataclasses import fields
+from enum import IntEnum
+from typing import Any, get_type_hints
+
+from hypothesis import strategies as st
+
+from events import events as e
+from events import facts as f
+from events.payloads import canonical_requirements, command_bytes
+from events.values import NO_DIGEST, NO_USAGE, U63_MAX, Digest, Properties, Usage
+
+names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
+endpoints = st.text(st.characters(exclude_categories=("Cs", "Z", "C")), min_size=1, max_size=12)
+amounts = st.integers(0, U63_MAX)
+int32 = st.integers(-(2**31), 2**31 - 1)
+digests = st.just(NO_DIGEST) | st.builds(Digest, st.binary(min_size=20, max_size=64), amounts)
+usages = st.just(NO_USAGE) | st.builds(Usage, amounts, amounts, amounts)
+pairs = st.dictionaries(names, names, max_size=4).map(lambda found: tuple(sorted(found.items())))
+arguments = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=8)
+variables = st.dictionaries(
+    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0="), min_size=1, max_size=5),
+    st.tuples(arguments, st.just("")) | st.tuples(st.just(""), names),
+    max_size=3,
+).map(lambda found: [(name, value, secret) for name, (value, secret) in found.items()])
+real_digests = st.builds(Digest, st.binary(min_size=20, max_size=64), amounts)
+commands = st.builds(command_bytes, st.lists(arguments, max_size=4), variables, st.lists(real_digests, max_size=3))
+durations = st.integers(0, 10 * 365 * 24 * 3600 * 1_000_000)
+
+BY_NAME: dict[str, st.SearchStrategy[Any]] = {
+    "endpoint": endpoints,
+    "requirements": pairs.map(canonical_requirements),
+    "command": commands,
+    "timeout_us": durations,
+    "expected_duration_us": durations,
+    "priority": int32,
+    "exit_code": int32,
+    "clamped_us": st.integers(-(2**62), 2**62),
+    "requirement_id": st.integers(0, 2**32 - 1),
+    "max_inflight": st.integers(0, 2**32 - 1),
+    "job_failures": st.integers(0, 2**32 - 1),
+    "worker_losses": st.integers(0, 2**32 - 1),
+    "free_requeues": st.integers(0, 2**32 - 1),
+    "connection_id": st.integers(1, 2**64 - 1),
+    "boot_epoch": st.integers(0, 2**64 - 1),
+    "dispatch_id": st.integers(1, U63_MAX),
+    "config_json": st.just("{}") | st.just('{"kind":"simple"}'),
+}
+"""Fields whose rule is narrower, or wider, than their type says."""
+
+
+def of_type(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a field's type."""
+    by_type: dict[Any, st.SearchStrategy[Any]] = {
+        int: amounts,
+        str: names,
+        bool: st.booleans(),
+        bytes: st.binary(max_size=40),
+        int | None: st.none() | amounts,
+        Digest: digests,
+        Usage: usages,
+        Properties: pairs,
+        tuple[int, ...]: st.lists(st.integers(1, U63_MAX), max_size=4).map(tuple),
+    }
+    if isinstance(hint, type) and issubclass(hint, IntEnum):
+        return st.sampled_from([value for value in hint if value])
+    return by_type[hint]
+
+
+def records(kind: type) -> st.SearchStrategy[Any]:
+    """Valid values of one kind of fact or event."""
+    hints = get_type_hints(kind)
+    made = st.builds(
+        kind, **{field.name: BY_NAME.get(field.name, of_type(hints[field.name])) for field in fields(kind)}
+    )
+    if kind in (f.CancelRequested, f.PriorityRequested):
+        return made.map(_one_id)
+    return made
+
+
+def _one_id(fact: Any) -> Any:
+    if fact.operation_id is not None:
+        fact.client_operation_id = ""
+    return fact
+
+
+any_fact = st.sampled_from(sorted(f.FACT_KINDS)).flatmap(lambda name: records(f.FACT_KINDS[name]))
+any_event = st.sampled_from(sorted(e.EVENT_KINDS)).flatmap(lambda name: records(e.EVENT_KINDS[name]))
