@@ -4,7 +4,7 @@ A timer is (deadline_us, kind, instance, endpoint, number), where number is the 
 older than the row's: it is looked up again when it comes up, so that a keepalive costs nothing (deciding/timing.py).
 """
 
-from heapq import heappush
+from heapq import heapify, heappush
 
 from events.config import SECOND_US
 from events.matching import Matcher
@@ -39,12 +39,23 @@ def arm_kill(shard: Shard, dispatch: Dispatch) -> None:
 
 
 def index_instance(shard: Shard, instance: Instance) -> None:
-    """Build the instance's matcher from its rows; the next pass assumes nothing."""
+    """Build the instance's matcher and timers from its rows; the next pass assumes nothing.
+
+    Timers too, because another configuration may bring deadlines forward, which looking them up late would miss.
+    """
     matcher = instance.matcher = Matcher(instance.config, instance.pools)
+    shard.timers = [timer for timer in shard.timers if timer[2] != instance.name]
+    heapify(shard.timers)
     for worker in sorted(instance.workers.values(), key=lambda worker: worker.recency):
+        worker.index = None  # an older matcher's
         matcher.add_worker(worker)
+        arm_worker(shard, worker)
+        for dispatch in worker.running.values():
+            if dispatch.revoked:
+                arm_kill(shard, dispatch)
     queued = [operation for operation in instance.by_client.values() if operation.stage is Stage.QUEUED]
     for operation in sorted(queued, key=lambda operation: operation.sort_key):
+        operation.index = None
         matcher.enqueue(operation)
     matcher.everything_dirty()
 
@@ -52,11 +63,5 @@ def index_instance(shard: Shard, instance: Instance) -> None:
 def build_indexes(shard: Shard) -> None:
     """Make a folded shard live: matchers and timers from rows. What is decided from here on depends on the rows alone."""
     shard.live = True
-    shard.timers.clear()
     for instance in shard.instances.values():
         index_instance(shard, instance)
-        for worker in instance.workers.values():
-            arm_worker(shard, worker)
-            for dispatch in worker.running.values():
-                if dispatch.revoked:
-                    arm_kill(shard, dispatch)

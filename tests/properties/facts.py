@@ -1,0 +1,184 @@
+"""Random fact sequences for property tests: an honest world and a dishonest one (stale, foreign, duplicate facts), from one seed.
+
+A `World` knows what a real fleet would know (which dispatches each worker holds) by reading the events, and now and then lies.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+from events import events as e
+from events import facts as f
+from events.codec import canonical_requirements
+from events.reasons import RunResult
+
+INSTANCES = ("main", "night")
+SHAPES = (
+    {"cpu_millis": "1000"},
+    {"cpu_millis": "4000", "memory_kib": "1000"},
+    {"cpu_millis": "2000", "zone": "a"},
+    {"os": "linux", "cpu_millis": "1000"},
+    {"memory_kib": "3000"},
+    {},
+    {"gpu": "1", "cpu_millis": "1000"},
+    {"flavour": "b"},
+)
+CONFIGS = (
+    '{"kind":"simple","supported_platform_properties":{"zone":"exact","gpu":"minimum","flavour":"priority"},"max_job_retries":1}',
+    '{"kind":"simple","allocation_strategy":"most_recently_used","supported_platform_properties":{"zone":"exact","gpu":"minimum"},'
+    '"max_worker_loss_retries":2,"max_free_requeues":2}',
+    '{"kind":"simple","worker_timeout_s":5,"unacknowledged_kill_timeout_s":7,"retain_completed_for_s":3}',
+)
+
+
+@dataclass
+class World:
+    """Makes the next fact; `see` tells it what the scheduler decided."""
+
+    rng: random.Random
+    now_us: int = 1_000_000_000
+    epochs: dict[tuple[str, str], int] = field(default_factory=dict)
+    connections: dict[tuple[str, str], int] = field(default_factory=dict)
+    held: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)  # what each worker process really runs
+    clients: list[tuple[str, str]] = field(default_factory=list)
+    placed: dict[int, tuple[str, str]] = field(default_factory=dict)
+    instance_of: dict[int, str] = field(default_factory=dict)
+    drawn: int = 0
+
+    def draw(self) -> int:
+        """A fresh number."""
+        self.drawn += 1
+        return self.drawn
+
+    def see(self, events: list[e.Event]) -> None:
+        """Note dispatches, as a worker would that reads its placements."""
+        for event in events:
+            if isinstance(event, e.OperationQueued):
+                self.instance_of[event.operation_id] = event.instance
+            elif isinstance(event, e.OperationDispatched):
+                worker = (self.instance_of[event.operation_id], event.endpoint)
+                self.placed[event.seq] = worker
+                self.held.setdefault(worker, {})[event.seq] = None
+
+    def next(self) -> tuple[int, f.Fact]:
+        """The next fact and its append time."""
+        rng = self.rng
+        self.now_us += rng.choice((0, 1, 1000, 300_000, 500_000, 900_000))
+        if rng.random() < 0.01:
+            self.now_us += rng.choice((5_000_000, 70_000_000))  # an outage
+        append_us = self.now_us - (
+            rng.randrange(2_000_000) if rng.random() < 0.02 else 0
+        )  # the broker's clock stepped back
+        instance = rng.choice(INSTANCES) if rng.random() < 0.3 else "main"
+        worker = (instance, f"w{rng.randrange(6)}")
+        makers = (
+            (30, self._queue),
+            (8, self._connect),
+            (16, self._report),
+            (16, self._accept),
+            (22, self._finish),
+            (3, self._decline),
+            (2, self._drain),
+            (1, self._leave),
+            (4, self._cancel),
+            (2, self._reprioritise),
+            (1, self._pause),
+            (1, self._configure),
+            (10, lambda *_: f.Tick()),
+        )
+        make = rng.choices([maker for _, maker in makers], [weight for weight, _ in makers])[0]
+        return append_us, make(instance, worker)
+
+    def _queue(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        if self.clients and self.rng.random() < 0.05:
+            instance, client = self.rng.choice(self.clients)
+        else:
+            client = f"c{self.draw()}"
+            self.clients.append((instance, client))
+        shape = self.rng.choice(SHAPES)
+        if self.rng.random() < 0.02:
+            shape = {"cpu_millis": "many"}
+        return f.ActionQueued(
+            "elsewhere" if self.rng.random() < 0.01 else instance,
+            client,
+            canonical_requirements(shape.items()),
+            priority=self.rng.choice((0, 0, 0, 5, -3)),
+            queued_at_us=self.rng.choice((0, 0, self.now_us - 1_000_000, self.now_us + 10**9, 1)),
+            command=b"\x0a\x04true" if self.rng.random() < 0.5 else b"",
+        )
+
+    def _connect(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        rng = self.rng
+        if worker not in self.epochs or rng.random() < 0.3:  # a new process: it runs nothing
+            self.epochs[worker] = 0 if rng.random() < 0.1 else self.draw()
+            self.held[worker] = {}
+        self.connections[worker] = self.draw()
+        number = int(worker[1][1:])
+        properties = {"cpu_millis": str(4000 + 4000 * (number % 3)), "memory_kib": "8000", "zone": "ab"[number % 2]}
+        properties.update({"os": "linux"} if number % 2 else {"flavour": "b", "gpu": "2"})
+        if rng.random() < 0.02:
+            properties["memory_kib"] = "lots"
+        running = [dispatch for dispatch in self.held[worker] if rng.random() < 0.8]
+        if rng.random() < 0.05:
+            running.append(999_999)
+        return f.WorkerConnected(
+            *worker,
+            self.epochs[worker],
+            self.connections[worker],
+            tuple(sorted(properties.items())),
+            rng.choice((0, 0, 2, 3)),
+            "",
+            tuple(running),
+        )
+
+    def _connection(self, worker: tuple[str, str]) -> int:
+        return self.draw() if self.rng.random() < 0.03 else self.connections.get(worker, 7)
+
+    def _report(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        return f.WorkerReported(*worker, self._connection(worker), self.rng.choice((None, 5000)))
+
+    def _dispatch(self, worker: tuple[str, str]) -> tuple[tuple[str, str], int]:
+        if self.placed and self.rng.random() < 0.9:
+            dispatch_id = self.rng.choice(list(self.placed)[-12:])
+            return self.placed[dispatch_id], dispatch_id
+        return worker, self.rng.randrange(1, 500)
+
+    def _accept(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        worker, dispatch_id = self._dispatch(worker)
+        return f.DispatchAccepted(*worker, self._connection(worker), dispatch_id)
+
+    def _decline(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        worker, dispatch_id = self._dispatch(worker)
+        self.held.get(worker, {}).pop(dispatch_id, None)
+        return f.DispatchDeclined(*worker, self._connection(worker), dispatch_id, needed_kib=3, free_kib=2)
+
+    def _finish(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        worker, dispatch_id = self._dispatch(worker)
+        self.held.get(worker, {}).pop(dispatch_id, None)
+        result = self.rng.choice([RunResult.EXITED] * 6 + list(RunResult)[1:])
+        return f.ActionFinished(
+            *worker, self._connection(worker), dispatch_id, result, exit_code=self.rng.choice((0, 1))
+        )
+
+    def _drain(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        return self.rng.choice((f.WorkerDrained, f.WorkerUndrained))(*worker)
+
+    def _leave(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        return f.WorkerGone(*worker, self.rng.choice((0, self._connection(worker))))
+
+    def _cancel(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        if self.clients and self.rng.random() < 0.8:
+            instance, client = self.rng.choice(self.clients[-20:])
+            return f.CancelRequested(instance, None, client)
+        return f.CancelRequested(instance, self.rng.randrange(1000))
+
+    def _reprioritise(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        if not self.clients:
+            return f.Tick()
+        instance, client = self.rng.choice(self.clients[-20:])
+        return f.PriorityRequested(instance, None, client, self.rng.choice((-5, 0, 9)))
+
+    def _pause(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        return self.rng.choice((f.InstancePaused, f.InstanceResumed, f.InstanceResumed))(instance)
+
+    def _configure(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        return f.Configured(instance, self.rng.choice((*CONFIGS, '{"kind":"simple","worker_timeout_s":-1}')))

@@ -1,0 +1,63 @@
+"""The rows of a shard as plain values: what two states must agree on, indexes left out."""
+
+from typing import Any
+
+from events.state import Operation, Shard
+
+
+def operation_row(operation: Operation) -> dict[str, Any]:
+    """Every field that is a fold of events."""
+    skipped = ("demand", "dispatch", "index")
+    row = {name: getattr(operation, name) for name in operation.__slots__ if name not in skipped}
+    row["amounts"] = operation.demand.amounts
+    row["dispatch_id"] = operation.dispatch.dispatch_id if operation.dispatch else None
+    return row
+
+
+def rows_of(shard: Shard) -> dict[str, Any]:
+    """All rows, in plain comparable values."""
+    return {
+        "seq": shard.seq,
+        "now_us": shard.now_us,
+        "position": shard.position,
+        "requirements": shard.requirements,
+        "parked_keys": list(shard.parked_keys),
+        "ignored": dict(shard.ignored),
+        "rejected": dict(shard.rejected),
+        "operations": {op.operation_id: operation_row(op) for op in shard.operations.values()},
+        "instances": {
+            instance.name: {
+                "config": instance.config,
+                "paused": instance.paused,
+                "finished": [(seq, at_us, op.operation_id) for seq, at_us, op in instance.finished],
+                "by_client": {client: op.operation_id for client, op in instance.by_client.items()},
+                "workers": {
+                    worker.endpoint: {
+                        "boot_epoch": worker.boot_epoch,
+                        "connection_id": worker.connection_id,
+                        "properties": worker.properties,
+                        "max_inflight": worker.max_inflight,
+                        "last_seen_us": worker.last_seen_us,
+                        "recency": worker.recency,
+                        "totals": worker.totals,
+                        "remaining": worker.remaining,
+                        "draining": worker.draining,
+                        "paused": worker.paused,
+                        "free_memory_kib": worker.free_memory_kib,
+                        "running": {
+                            d.dispatch_id: (
+                                d.operation_id,
+                                d.accepted,
+                                d.revoked,
+                                d.kill_requested_at_us,
+                                d.connection_id,
+                            )
+                            for d in worker.running.values()
+                        },
+                    }
+                    for worker in instance.workers.values()
+                },
+            }
+            for instance in shard.instances.values()
+        },
+    }
