@@ -135,7 +135,7 @@ def test_a_restart_at_any_moment_changes_no_later_event(seed: int) -> None:
 def test_the_walk_reaches_every_kind_of_event() -> None:
     """Otherwise the invariants above would hold over nothing."""
     seen = {type(event).__name__ for seed in range(40) for event in run(seed, 400)[0]}
-    missing = set(kind.__name__ for kind in e.Event.__args__) - seen - {"KeyParked", "KeyReleased"}
+    missing = {kind.__name__ for kind in e.Event.__args__} - seen - {"KeyParked", "KeyReleased"}
     assert not missing
 
 
