@@ -267,7 +267,7 @@ class PlacementReader:
         """As `read`, each with its message of the wire contract."""
         if not self._ready:
             await self._fetch(timeout_ms)
-        found = []
+        found: list[tuple[Placement, placements_pb2.Placement]] = []
         while self._ready:
             try:
                 taken = self._next()
