@@ -178,6 +178,11 @@ class ShardReader:
         # Behind the last event lies the end of its transaction; a reader that has been there knows that it is no event.
         return 0 if end <= self._quiet_end else max(0, end - self.table.shard.next_offset)
 
+    async def forget_connection(self) -> None:
+        """Read on over a new connection next time; for after the log did not answer."""
+        async with self._lock:
+            await self.close()
+
     async def close(self) -> None:
         """Stop reading. May be called twice."""
         follower, self._follower = self._follower, None

@@ -10,7 +10,7 @@ Measured on faust-streaming 0.15.3 (the versions allowed are in pyproject.toml; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import faust
@@ -65,11 +65,24 @@ class _Transport(driver.Transport):
 
 
 class CommittedApp(faust.App):
-    """A Faust app whose agents see committed records only, and whose committed offset is `position(topic, partition)`."""
+    """A Faust app whose agents see committed records only.
 
-    def __init__(self, *arguments: Any, position: Position, **settings: Any) -> None:
+    Args:
+        position: gives the offset to commit for a partition.
+        opening: awaited before anything of Faust starts; an exception of it is one of `start`.
+    """
+
+    def __init__(
+        self, *arguments: Any, position: Position, opening: Callable[[], Awaitable[None]], **settings: Any
+    ) -> None:
         self.position = position
+        self._opening = opening
         super().__init__(*arguments, **settings)
+
+    async def on_start(self) -> None:
+        """Open what the agents write to, then start."""
+        await self._opening()
+        await super().on_start()
 
     def _new_transport(self) -> Any:
         return _Transport(self.conf.broker_consumer, self)
