@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from http.client import HTTPException
 from typing import Any, ClassVar
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 from streams.errors import StreamError
 
 Answer = dict[str, Any]
 
-PAGE = 1_000
-"""Rows asked for at once."""
+PAGE = 10_000
+"""Rows asked for at once; the views give no more."""
 
 POLL_S = 0.05
 """How often the table's position is asked for while it is waited for."""
@@ -43,11 +44,10 @@ class ViewRefused(StreamError):
     code: ClassVar[str] = "view-refused"
     runbook: ClassVar[str] = "The message is the read side's own."
 
-    def __init__(self, url: str, status: int, said: str) -> None:
+    def __init__(self, url: str, status: int, said: str, remedy: str) -> None:
         self.url, self.status = url, status
         super().__init__(
-            f"{url} answered {status}: {said}",
-            remedy="Correct the request; when the read side is starting, try again" if status < 500 else "Try again",
+            f"{url} answered {status}: {said}", remedy=remedy or "Is it Headway's read side that answers there?"
         )
 
 
@@ -58,9 +58,6 @@ class NotInTable(StreamError):
     runbook: ClassVar[str] = (
         "A finished operation is forgotten after retain_completed_for_s; its events stay in the log."
     )
-
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what} is not in the state table", remedy=remedy)
 
 
 class TableBehind(StreamError):
@@ -98,7 +95,10 @@ class Views:
             with self._open(Request(url, headers={"Accept": "application/json"}), timeout=self._timeout_s) as response:
                 body = response.read()
         except HTTPError as error:
-            raise ViewRefused(url, error.code, _said(error.read())) from error
+            code, said, remedy = _said(error.read())
+            if error.code == 404 and code:  # without a code it is no answer of Headway's
+                raise NotInTable(said, remedy=remedy) from error
+            raise ViewRefused(url, error.code, said, remedy) from error
         except (URLError, HTTPException, OSError) as error:
             reason = getattr(error, "reason", None) or error
             raise ViewsUnreachable(self.address, str(reason) or type(error).__name__) from error
@@ -116,6 +116,56 @@ class Views:
         """Positions, leaders and counts of every shard."""
         return self.get("/v1/status")
 
+    def queue(self, *, instance: str | None = None, limit: int = PAGE) -> Answer:
+        """What waits, in dispatch order."""
+        return self.get("/v1/queue", instance=instance, limit=limit)
+
+    def workers(self, *, instance: str | None = None) -> Answer:
+        """Connected workers and their ledger."""
+        return self.get("/v1/workers", instance=instance)
+
+    def instances(self, *, instance: str | None = None) -> Answer:
+        """Instances, their configuration and counts. Raises NotInTable for one that is not there."""
+        return self.get("/v1/instances", instance=instance)
+
+    def operation(self, name: str, *, instance: str | None = None) -> Answer:
+        """One operation with command and output, by INSTANCE/op-N, op-N, N or client operation id. Raises NotInTable."""
+        return self.get(f"/v1/operations/{quote(name, safe='')}", instance=instance)
+
+    def operations(
+        self,
+        *,
+        stage: str | None = None,
+        instance: str | None = None,
+        client: str | None = None,
+        mnemonic: str | None = None,
+        after: int | None = None,
+        limit: int = PAGE,
+    ) -> Answer:
+        """Operations that match, at most `limit`; without a stage in the order of their ids, only those above `after`."""
+        return self.get(
+            "/v1/operations",
+            stage=stage,
+            instance=instance,
+            client_id=client,
+            mnemonic=mnemonic,
+            after=after,
+            limit=limit,
+        )
+
+    def every_operation(
+        self, instance: str, *, client: str | None = None, mnemonic: str | None = None
+    ) -> Iterator[Answer]:
+        """All operations of an instance that match, page by page, in the order of their ids."""
+        after: int | None = None
+        more = True
+        while more:
+            answer = self.operations(instance=instance, client=client, mnemonic=mnemonic, after=after)
+            yield from answer["operations"]
+            more = answer["more"]
+            if more:
+                after = answer["operations"][-1]["operation_id"]
+
     def position(self, shard: int) -> int:
         """The seq that the table has reached in a shard; 0 when it holds none of it."""
         return next((int(row["seq"]) for row in self.status()["shards"] if row["shard"] == shard), 0)
@@ -129,13 +179,13 @@ class Views:
             time.sleep(POLL_S)
 
 
-def _said(body: bytes) -> str:
-    """The words of an error answer: its `error` or `message` when it is JSON, else the text itself."""
+def _said(body: bytes) -> tuple[str, str, str]:
+    """Code, message and remedy of an error answer; the text itself as the message when it is not one of Headway's."""
     text = body.decode(errors="replace").strip()
     try:
         answer = json.loads(text)
     except ValueError:
-        return text[:300] or "nothing"
-    if isinstance(answer, dict):
-        return str(answer.get("message") or answer.get("error") or text)
-    return text
+        answer = None
+    if isinstance(answer, dict) and "error" in answer and "message" in answer:
+        return str(answer["error"]), str(answer["message"]), str(answer.get("remedy", ""))
+    return "", text[:300] or "nothing", ""

@@ -17,6 +17,7 @@ from click.formatting import HelpFormatter
 from events.errors import HeadwayError
 from streams.errors import StreamError, UnknownInstance
 from streams.settings import Settings
+from streams.views import NotInTable
 
 OK, FAILED, USAGE, CHECK_FAILED, NOT_FOUND = 0, 1, 2, 3, 4
 """The exit codes. A check that failed (3) is not an error of the program: something was compared and differed."""
@@ -68,7 +69,7 @@ class Failure(click.ClickException):
 def failure_of(error: Exception) -> Failure:
     """What the command line says of one of Headway's own errors, and with which exit code."""
     if isinstance(error, StreamError):
-        exit_code = NOT_FOUND if isinstance(error, UnknownInstance) else FAILED
+        exit_code = NOT_FOUND if isinstance(error, (UnknownInstance, NotInTable)) else FAILED
         return Failure(error.message.rstrip(), code=error.code, remedy=error.remedy, exit_code=exit_code)
     code = error.code if isinstance(error, HeadwayError) else ""
     return Failure(str(error).removeprefix(f"{code}: "), code=code)

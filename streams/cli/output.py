@@ -24,6 +24,7 @@ from rich.text import Text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
+Answer = dict[str, Any]
 
 
 def shown(value: Any) -> str:
@@ -195,12 +196,12 @@ def watch_option(command: Command) -> Command:
 
 
 def show(
-    ask: Callable[[], Row],
+    ask: Callable[[], Answer],
     fmt: str,
-    rows_of: Callable[[Row], Sequence[Row] | Row],
+    rows_of: Callable[[Answer], Sequence[Row] | Row],
     columns: Sequence[Column | str] | None = None,
     *,
-    footer_of: Callable[[Row], str] = lambda answer: "",
+    footer_of: Callable[[Answer], str] = lambda answer: "",
     watch: float | None = None,
 ) -> None:
     """Print what `ask` answers, once or every `watch` seconds: JSON is the whole answer, a table shows `rows_of` it.
@@ -225,7 +226,7 @@ def show(
             live.update(rich_table(rows, wanted, footer_of(answer)), refresh=True)
 
 
-def _every(seconds: float, ask: Callable[[], Row]) -> Iterator[Row]:
+def _every(seconds: float, ask: Callable[[], Answer]) -> Iterator[Answer]:
     try:
         while True:
             due = time.monotonic() + seconds

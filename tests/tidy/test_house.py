@@ -26,6 +26,9 @@ FOREIGN = {
     "unfinished work": re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b"),
 }
 
+INSIDE_AN_IMAGE = ("infra/kafka-image/", "tests/apache_kafka_container.py")
+"""Their temporary paths are those of a container."""
+
 TEXT = {".py", ".md", ".proto", ".toml", ".yaml", ".yml", ".json", ".xml", ".txt", ".cfg", ".ini", ".sh", ""}
 
 
@@ -98,7 +101,7 @@ def test_tracked_files_hold_nothing_foreign(what):
     found = []
     for name in ours():
         path = ROOT / name
-        if path.suffix in TEXT:
+        if path.suffix in TEXT and not (what == "a fixed temporary path" and name.startswith(INSIDE_AN_IMAGE)):
             for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
                 if FOREIGN[what].search(line):
                     found.append(f"{name}:{number}: {line.strip()[:100]}")

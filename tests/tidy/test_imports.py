@@ -15,10 +15,10 @@ PURE = ("events", "projections")
 WORLD = {
     "asyncio", "builtins.open", "concurrent", "ctypes", "datetime", "getpass", "glob", "http", "importlib", "io", "locale", "logging",
     "multiprocessing", "os", "pathlib", "platform", "psutil", "queue", "random", "secrets", "select", "selectors", "shutil", "signal",
-    "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid", "warnings",
+    "socket", "ssl", "subprocess", "sys", "tempfile", "time", "urllib", "uuid", "warnings",
     "aiohttp", "aiokafka", "click", "faust", "mode", "requests", "rich", "rocksdict", "pydantic_settings",
 }  # fmt: skip
-"""A clock, randomness, I/O, logging, the environment, threads: whatever could make two folds of the same events differ."""
+"""A clock, randomness, I/O, logging, the environment: whatever could make two folds of the same events differ."""
 
 WORLDLY_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval", "__import__", "id", "hash"}
 """`hash` and `id` too: they differ from process to process."""

@@ -1,0 +1,46 @@
+"""`headway queue list`: what waits, in the order in which it is dispatched."""
+
+from __future__ import annotations
+
+import click
+
+from streams.cli.output import Column, duration, output_option, show, watch_option
+from streams.cli.tables import answer_age, counted, pairs_shown
+from streams.settings import load_settings
+from streams.views import PAGE, Answer, Views
+
+
+@click.group("queue")
+def command() -> None:
+    """List what waits, in dispatch order."""
+
+
+@command.command("list")
+@click.option("--instance", metavar="NAME", help="Only this instance [default: all, one after the other].")
+@click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="At most so many.")
+@output_option
+@watch_option
+def list_queue(instance: str | None, limit: int, output: str, watch: float | None) -> None:
+    """Show waiting operations: the first one is asked first when room comes free."""
+    views = Views(load_settings().views_address)
+    columns = [
+        Column("place", "#", "right"),
+        Column("id", "operation"),
+        Column("client_operation_id", "client operation"),
+        Column("priority", align="right"),
+        Column("waiting_us", "waiting", "right", duration),
+        Column("requirements", show=pairs_shown),
+    ]
+    show(
+        lambda: views.queue(instance=instance, limit=limit),
+        output,
+        lambda answer: answer["operations"],
+        columns,
+        footer_of=_footer,
+        watch=watch,
+    )
+
+
+def _footer(answer: Answer) -> str:
+    more = ", more than are shown" if answer["more"] else ""
+    return f"{counted(answer['operations'], 'operation')} waiting{more}; {answer_age(answer)}"

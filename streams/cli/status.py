@@ -1,0 +1,124 @@
+"""`headway status`: the broker, each shard's position, leader and lag, and how much is queued and running."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from streams.cli.output import Column, duration, output_option, show, watch_option
+from streams.connection import NoBroker, connected, running_broker
+from streams.log import Log
+from streams.settings import Settings, load_settings
+from streams.topics import EVENTS, FACTS
+from streams.views import Answer, ViewRefused, Views, ViewsUnreachable
+
+
+@click.command("status")
+@output_option
+@watch_option
+def command(output: str, watch: float | None) -> None:
+    """Show the broker, the shards and how much is queued and running. Exit code 1 when the broker does not answer."""
+    settings = load_settings()
+    columns = [
+        Column("shard", align="right"),
+        Column("seq", align="right"),
+        Column("undecided", "undecided facts", "right"),
+        Column("lag", "table behind", "right"),
+        Column("age_ms", "age", "right", lambda value: duration(None if value is None else value * 1_000)),
+        Column("leader_epoch", "leader epoch", "right"),
+        Column("workers", align="right"),
+        Column("queued", align="right"),
+        Column("executing", align="right"),
+        Column("head_waiting_us", "head waits", "right", duration),
+        Column("ignored", "ignored", "right", lambda value: str(sum((value or {}).values()))),
+        Column("rejected", "rejected", "right", lambda value: str(sum((value or {}).values()))),
+        Column("parked_keys", "parked keys"),
+    ]
+    show(
+        lambda: ask_everything(settings),
+        output,
+        lambda answer: answer["shards"],
+        columns,
+        footer_of=_footer,
+        watch=watch,
+    )
+
+
+def ask_everything(settings: Settings) -> Answer:
+    """What the broker, the log's ends and the state table say; the table's part is absent when it does not answer.
+
+    Raises NoBroker, BrokerFailed, LogUnavailable: without the log there is no status.
+    """
+    broker = running_broker(settings)
+    if broker is None:
+        raise NoBroker(settings)
+    ends = asyncio.run(_ends(settings))
+    views = Views(settings.views_address)
+    table: dict[int, dict[str, Any]] = {}
+    read_side: dict[str, Any] = {"address": views.address, "answers": True}
+    try:
+        table = {part["shard"]: part for part in views.status()["shards"]}
+        for row in views.instances()["instances"] if any(part["queued"] for part in table.values()) else ():
+            for head in views.queue(instance=row["name"], limit=1)["operations"]:
+                part = table[row["shard"]]
+                part["head_waiting_us"] = max(part.get("head_waiting_us", 0), head["waiting_us"])
+    except (ViewsUnreachable, ViewRefused) as error:
+        read_side = {"address": views.address, "answers": False, "error": error.message}
+    shards = []
+    for shard, (facts_end, events_end) in ends.items():
+        part = table.get(shard, {})
+        shards.append(
+            {
+                "shard": shard,
+                "facts_end": facts_end,
+                "events_end": events_end,
+                "undecided": _undecided(part, facts_end),
+                "lag": max(0, events_end - part["next_offset"]) if part else None,
+                **part,
+            }
+        )
+    return {
+        "broker": {
+            "kind": broker.kind,
+            "version": broker.version,
+            "bootstrap_servers": broker.bootstrap_servers,
+            "topic_prefix": settings.topic_prefix,
+        },
+        "read_side": read_side,
+        "shards": shards,
+    }
+
+
+def _undecided(part: dict[str, Any], facts_end: int) -> int | None:
+    """Facts behind the decided position as far as the table has seen it: the sum of the decider's and the table's lag."""
+    return max(0, facts_end - 1 - part["facts_position"]) if part else None
+
+
+async def _ends(settings: Settings) -> dict[int, tuple[int, int]]:
+    async with connected(settings, client_id="headway-cli") as log:
+        topics = await log.describe_topics()
+        shards = topics[FACTS].partitions if FACTS in topics and EVENTS in topics else 0
+        return {shard: (await _end(log, FACTS, shard), await _end(log, EVENTS, shard)) for shard in range(shards)}
+
+
+async def _end(log: Log, topic: str, shard: int) -> int:
+    follower = await log.follow({(topic, shard): 0})
+    try:
+        return await follower.end_offset((topic, shard))
+    finally:
+        await follower.close()
+
+
+def _footer(answer: Answer) -> str:
+    broker, read_side = answer["broker"], answer["read_side"]
+    prefix = f", topics {broker['topic_prefix']}*" if broker["topic_prefix"] else ""
+    lines = [f"broker: Kafka {broker['version']} at {broker['bootstrap_servers']} ({broker['kind']}{prefix})"]
+    if read_side["answers"]:
+        lines.append(f"read side: {read_side['address']}")
+    else:
+        lines.append(f"{read_side['error']}; start it with `headway state-table run`")
+    if not answer["shards"]:
+        lines.append("no topics yet: `headway topics apply` makes them")
+    return "\n".join(lines)
