@@ -51,17 +51,20 @@ def find(mark: ProcessMark, arguments: Sequence[str]) -> psutil.Process | None:
         process = psutil.Process(mark.pid)
         if abs(process.create_time() * 1000 - mark.started_at_ms) > _START_TOLERANCE_MS:
             return None
-        if process.status() == psutil.STATUS_ZOMBIE or not _carries(process, arguments):
+        if process.status() == psutil.STATUS_ZOMBIE:
             return None
+        command = process.cmdline()
     except psutil.NoSuchProcess:
         return None
     except psutil.AccessDenied:
         return None  # another user's process: not one that this user's home started
+    # A process in the middle of exec shows no arguments, and Java's launcher may exec itself once more at its start.
+    if command and not _carries(command, arguments):
+        return None
     return process
 
 
-def _carries(process: psutil.Process, arguments: Sequence[str]) -> bool:
-    command = process.cmdline()
+def _carries(command: Sequence[str], arguments: Sequence[str]) -> bool:
     return all(argument in command for argument in arguments)
 
 
@@ -69,7 +72,7 @@ def search(arguments: Sequence[str]) -> ProcessMark | None:
     """Return the process of this machine that carries all `arguments`, for a broker whose record was lost."""
     for process in psutil.process_iter():
         try:
-            if _carries(process, arguments) and process.status() != psutil.STATUS_ZOMBIE:
+            if _carries(process.cmdline(), arguments) and process.status() != psutil.STATUS_ZOMBIE:
                 return ProcessMark(process.pid, round(process.create_time() * 1000))
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue

@@ -95,3 +95,11 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path, log: Path) -> 
 def test_a_program_that_is_not_there_is_an_error(tmp_path: Path, log: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         start_detached([str(tmp_path / "java")], log=log, environment={})
+
+
+def test_a_process_in_the_middle_of_exec_is_still_itself(
+    started: ProcessMark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java's launcher may exec itself once more; for a moment the kernel shows no arguments then."""
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda self: [])
+    assert find(started, [str(tmp_path)]) is not None
