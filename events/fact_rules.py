@@ -13,7 +13,7 @@ from events import facts
 from events.errors import InvalidFact
 from events.facts import Fact
 from events.payloads import NO_NAME_TWICE, Command, command_of, requirements_of
-from events.reasons import RunResult
+from events.reasons import RejectReason, RunResult
 from events.values import U63_MAX, Digest, Properties, Usage
 
 MAX_NAME_CHARS = 256
@@ -279,6 +279,25 @@ def check_fact(fact: Fact) -> None:
     ):
         both = f"operation_id {fact.operation_id}, client_operation_id {fact.client_operation_id!r}"
         raise InvalidFact(kind, "operation_id", shown(both), EXACTLY_ONE_ID)
+
+
+def unreadable(error: InvalidFact, instance: object = "", key: object = "") -> facts.Unreadable:
+    """What stands for a record that is no valid fact. `instance` and `key` are what it said of itself, whatever type that has."""
+    if not error.field:
+        reason = RejectReason.UNDECODABLE
+    elif error.field == "kind":
+        reason = RejectReason.UNKNOWN_KIND
+    else:
+        reason = RejectReason.INVALID_FIELD
+    return facts.Unreadable(
+        reason,
+        fact_kind=shown(error.kind),
+        field=shown(error.field),
+        value=shown(error.value),
+        rule=error.rule,
+        instance=shown(instance) if isinstance(instance, str) else "",
+        key=shown(key) if isinstance(key, str) else "",
+    )
 
 
 def key_of(fact: Fact) -> str:

@@ -9,11 +9,10 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from events.codec import hot_facts
 from events.codec.fields import FieldUnreadable, Mapping, mappings
 from events.errors import InvalidFact
-from events.fact_rules import MAX_NAME_CHARS, check_fact, shown
-from events.facts import FACT_KINDS, ActionQueued, Fact, Unreadable, WorkerConnected
-from events.jsonform import fact_from_json, json_object
+from events.fact_rules import check_fact, unreadable
+from events.facts import FACT_KINDS, ActionQueued, Fact, WorkerConnected
+from events.jsonform import fact_from_json, json_key, json_object
 from events.payloads import canonical_requirements
-from events.reasons import RejectReason
 from proto.gen.headway.v1 import facts_pb2
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -25,13 +24,6 @@ _BY_ONEOF: dict[str, Mapping] = mappings(FACT_KINDS.values(), facts_pb2.Fact)
 _BY_KIND: dict[type, Mapping] = {mapping.kind: mapping for mapping in _BY_ONEOF.values()}
 
 _LENGTH_DELIMITED = 2
-
-
-class _Refused(Exception):
-    """A record that is no valid fact, with what its `Unreadable` says."""
-
-    def __init__(self, unreadable: Unreadable) -> None:
-        self.unreadable = unreadable
 
 
 class FactCodec:
@@ -55,22 +47,16 @@ class FactCodec:
 
     def decode(self, value: bytes, headers: Headers = ()) -> Fact:
         """See `decode_fact`."""
-        try:
-            if headers and is_json(headers):
-                return _from_json(value)
-            return self._from_protobuf(value)
-        except _Refused as refused:
-            return refused.unreadable
-
-    def _from_protobuf(self, value: bytes) -> Fact:
+        if headers and is_json(headers):
+            return _from_json(value)
         try:
             message = facts_pb2.Fact.FromString(value)
-        except DecodeError as error:
+        except DecodeError:
             rule = "a record is a protobuf Fact, or JSON with the header 'content-type: application/json'"
-            raise _unreadable(InvalidFact("", "", _excerpt(value), rule), "", "") from error
+            return unreadable(InvalidFact("", "", _excerpt(value), rule))
         name = message.WhichOneof("kind")
         if name is None:
-            raise _unreadable(_no_kind(message, value), "", "")
+            return unreadable(_no_kind(message, value))
         try:
             read = self._read.get(name)
             fact = None if read is None else read(message)
@@ -78,7 +64,7 @@ class FactCodec:
         except InvalidFact as error:
             part = getattr(message, name)
             key = getattr(part, "client_operation_id", "") or getattr(part, "endpoint", "") or getattr(part, "key", "")
-            raise _unreadable(error, getattr(part, "instance", ""), key) from error
+            return unreadable(error, getattr(part, "instance", ""), key)
 
 
 class _PerThread(threading.local):
@@ -140,41 +126,15 @@ def is_json(headers: Headers) -> bool:
     return False
 
 
-def _unreadable(error: InvalidFact, instance: object, key: object) -> _Refused:
-    if not error.field:
-        reason = RejectReason.UNDECODABLE
-    elif error.field == "kind":
-        reason = RejectReason.UNKNOWN_KIND
-    else:
-        reason = RejectReason.INVALID_FIELD
-    return _Refused(
-        Unreadable(
-            reason,
-            fact_kind=shown(error.kind),
-            field=shown(error.field),
-            value=shown(error.value),
-            rule=error.rule,
-            instance=_name(instance),
-            key=_name(key),
-        )
-    )
-
-
-def _name(value: object) -> str:
-    """A name an invalid fact gives, as far as it can be told: a person looks for it."""
-    return shown(value[:MAX_NAME_CHARS]) if isinstance(value, str) else ""
-
-
 def _from_json(value: bytes) -> Fact:
     try:
         obj = json_object(value)
     except InvalidFact as error:
-        raise _unreadable(error, "", "") from error
+        return unreadable(error)
     try:
         return fact_from_json(obj)
     except InvalidFact as error:
-        key = obj.get("client_operation_id") or obj.get("endpoint") or obj.get("key")
-        raise _unreadable(error, obj.get("instance"), key) from error
+        return unreadable(error, obj.get("instance"), json_key(obj))
 
 
 def _no_kind(message: Any, value: bytes) -> InvalidFact:

@@ -54,6 +54,11 @@ def json_object(text: str | bytes) -> dict[str, Any]:
     return value
 
 
+def json_key(obj: dict[str, Any]) -> object:
+    """The record key that a JSON fact names, valid or not: what a person looks for."""
+    return obj.get("client_operation_id") or obj.get("endpoint") or obj.get("key")
+
+
 def _nearest(name: str, known: list[str]) -> str:
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

@@ -1,0 +1,175 @@
+"""A shard in memory on a virtual clock: facts in, events out, no broker. The engine of `headway decide` and of the stories in tests/.
+
+It decides as a decider does: each event is encoded and chained, a restart folds those records from the first one through the
+decider's own recovery, and a fact on which the core fails is written off with its key parked. What is missing is only what a log
+adds: transactions, dead letters, takeovers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from events.codec import encode_event
+from events.decide import decide, elect, reject_undecidable
+from events.errors import HeadwayError
+from events.events import Event
+from events.fact_rules import key_of
+from events.facts import Fact, Tick
+from events.indexing import build_indexes
+from events.outbox import Outbound, outbox
+from events.state import Shard
+from events.values import U63_MAX
+from streams.log import Record
+from streams.recovery import Fold
+from streams.ticker import INTERVAL_US
+
+MOST_TICKS: Final = 200_000
+"""Between two facts; more are a slip in the times rather than a wish (28 hours)."""
+
+_LONGEST_ERROR: Final = 400
+
+
+class ClockTurnedBack(HeadwayError):
+    """A fact is older than the one before it; on a log, append times never decrease."""
+
+    code = "HW-111"
+
+    def __init__(self, at_us: int, now_us: int) -> None:
+        super().__init__(
+            f"at_us {at_us} lies {now_us - at_us} microseconds before the {now_us} of the fact before it; order facts by at_us"
+        )
+        self.at_us, self.now_us = at_us, now_us
+
+
+class TooManyTicks(HeadwayError):
+    """The clock would jump so far that the ticks between would take long and fill the output."""
+
+    code = "HW-112"
+
+    def __init__(self, from_us: int, to_us: int, ticks: int) -> None:
+        super().__init__(
+            f"from {from_us} to {to_us} there would be {ticks} ticks, the limit is {MOST_TICKS}: are all times in microseconds and "
+            "of one epoch? Without a ticker (--no-ticker) any gap is taken"
+        )
+
+
+class Rehearsal:
+    """One shard, decided in memory.
+
+    Args:
+        ticker: whether a `Tick` is added every 500 ms of virtual time, as the deciders' ticker does. Without it a gap of more than
+            3 s is an outage of the log.
+        build: what LeaderElected says of the build.
+
+    Attributes:
+        events: every event so far, in order of `seq`.
+        outbounds: every placement and worker command so far.
+        now_us: the virtual time; None before the first fact.
+    """
+
+    def __init__(self, *, ticker: bool = True, build: str = "") -> None:
+        self.ticker, self.build = ticker, build
+        self.events: list[Event] = []
+        self.outbounds: list[Outbound] = []
+        self.now_us: int | None = None
+        self._fold = Fold(0)
+        self._shard = self._fold.shard
+        self._chain = self._fold.chain
+        self._records: list[Record] = []
+        self._next_offset = 0
+        self._next_tick_us = 0
+        self._elected = False
+
+    @property
+    def next_offset(self) -> int:
+        """The offset the next fact gets; ticks take one each."""
+        return self._next_offset
+
+    @property
+    def shard(self) -> Shard:
+        """The state."""
+        return self._shard
+
+    def take(self, fact: Fact, at_us: int, key: str | None = None) -> list[Event]:
+        """Decide one fact at `at_us`; returns what it and the ticks before it caused.
+
+        Raises:
+            ClockTurnedBack: `at_us` is before the fact before it.
+            TooManyTicks: the gap is too large for the ticker.
+        """
+        caused = self.run_until(at_us, including=False)
+        return caused + self._decide(fact, at_us, key_of(fact) if key is None else key)
+
+    def run_until(self, at_us: int, *, including: bool = True) -> list[Event]:
+        """Let time pass: the events of every tick before `at_us`, and of one right at it when `including`.
+
+        Raises: as `take`.
+        """
+        if not 0 <= at_us <= U63_MAX:
+            raise ClockTurnedBack(at_us, self.now_us or 0)
+        caused = [] if self._elected else self._elect()
+        if self.now_us is None:
+            self.now_us, self._next_tick_us = at_us, at_us + INTERVAL_US
+        if at_us < self.now_us:
+            raise ClockTurnedBack(at_us, self.now_us)
+        if not self.ticker:
+            return caused
+        end_us = at_us if including else at_us - 1
+        ticks = (end_us - self._next_tick_us) // INTERVAL_US + 1
+        if ticks > MOST_TICKS:
+            raise TooManyTicks(self.now_us, at_us, ticks)
+        while self._next_tick_us <= end_us:
+            caused += self._decide(Tick(), self._next_tick_us, "")
+            self._next_tick_us += INTERVAL_US
+        return caused
+
+    def restart(self) -> list[Event]:
+        """Throw the state away, fold it again from the records (their chain is checked) and elect a new leader.
+
+        Raises:
+            DamagedLog: the records do not fold, a defect of this build.
+        """
+        caused = [] if self._elected else self._elect()
+        self._rebuild()
+        return caused + self._elect()
+
+    def _elect(self) -> list[Event]:
+        if not self._shard.live:
+            build_indexes(self._shard)
+        self._elected = True
+        caused = elect(self._shard, leader_epoch=self._shard.leader_epoch + 1, build=self.build)
+        self._keep(caused, None)
+        return caused
+
+    def _decide(self, fact: Fact, at_us: int, key: str) -> list[Event]:
+        self.now_us = at_us
+        offset = self._next_offset
+        try:
+            caused = decide(self._shard, fact, offset=offset, append_us=at_us, key=key)
+            self._keep(caused, fact)
+        except Exception as failure:
+            # As a decider does: the state is of no use any more, and one fact must not stop the rest.
+            self._rebuild()
+            build_indexes(self._shard)
+            error = f"{type(failure).__name__}: {failure}"[:_LONGEST_ERROR]
+            caused = reject_undecidable(self._shard, fact, offset=offset, append_us=at_us, key=key, error=error)
+            self._keep(caused, fact)
+        self._next_offset += 1
+        return caused
+
+    def _keep(self, caused: list[Event], fact: Fact | None) -> None:
+        """Write the events of one fact down, all or (where one has no record) none."""
+        chain, records = self._chain, []
+        for event in caused:
+            value, chain = encode_event(event, self._shard.leader_epoch, chain)
+            records.append(Record(len(self._records) + len(records), event.at_us, None, value))
+        sent = outbox(self._shard, caused, fact)
+        self._chain = chain
+        self._records += records
+        self.events += caused
+        self.outbounds += sent
+
+    def _rebuild(self) -> None:
+        fold = Fold(0)
+        fold.apply(self._records)
+        self._shard, self._chain = fold.shard, fold.chain
