@@ -26,6 +26,7 @@ _sender.BACKOFF_OVERRIDE = TRANSACTION_BACKOFF_S
 
 _STOP_S = 5.0
 _METADATA_POLL_S = 0.02
+_SENDER_END_S = 0.5
 
 
 class _LeanResults(OrderedDict[TopicPartition, Any]):
@@ -46,7 +47,13 @@ _new = tuple.__new__  # what Record(...) calls, without the Python frame in betw
 
 def _record(_partition: TopicPartition, raw: Any) -> Record:
     value, headers = raw.value, raw.headers
-    fields = (raw.offset, raw.timestamp * 1000, raw.key, b"" if value is None else value, tuple(headers) if headers else ())
+    fields = (
+        raw.offset,
+        raw.timestamp * 1000,
+        raw.key,
+        b"" if value is None else value,
+        tuple(headers) if headers else (),
+    )
     return _new(Record, fields)
 
 
@@ -93,7 +100,9 @@ def forget_failures(producer: AIOKafkaProducer) -> None:
     """
     accumulator = producer._message_accumulator
     unsent = [batch for batches in accumulator._batches.values() for batch in batches]
-    futures = [future for batch in [*unsent, *accumulator._pending_batches] for future in (batch.future, batch._drain_waiter)]
+    futures = [
+        future for batch in [*unsent, *accumulator._pending_batches] for future in (batch.future, batch._drain_waiter)
+    ]
     if producer._txn_manager is not None:
         futures.append(producer._txn_manager._transaction_waiter)
     for future in futures:
@@ -102,16 +111,26 @@ def forget_failures(producer: AIOKafkaProducer) -> None:
 
 
 async def abandon(producer: AIOKafkaProducer) -> None:
-    """Ends a producer that may be waiting for a broker for ever: drops what is unsent and closes its connections.
+    """Ends a producer that may be waiting for a broker for ever: closes its connections and drops what is unsent.
 
-    `stop()` alone flushes first, and an idempotent producer never gives a batch up.
+    `stop()` alone flushes first, and an idempotent producer never gives a batch up. The order matters: the sender puts a
+    batch whose connection closed back into the queue, and would fail if that batch had been failed before.
     """
-    producer._message_accumulator.fail_all(ProducerClosed())
-    forget_failures(producer)
     task = producer._sender.sender_task
-    if task is not None and not task.done():
+    if task is not None:
         task.cancel()
-    await producer.client.close()
+        await producer.client.close()
+        await asyncio.wait([task], timeout=_SENDER_END_S)
+        if not task.done():  # it awaits a request of its own that waits for metadata: that is cancelled this time
+            task.cancel()
+            await asyncio.wait([task], timeout=_SENDER_END_S)
+    accumulator = producer._message_accumulator
+    # A batch that is queued again is no longer in this set, but its callback will take it out once more.
+    accumulator._pending_batches.update(
+        batch for batches in accumulator._batches.values() for batch in batches if batch.retry_count
+    )
+    accumulator.fail_all(ProducerClosed())
+    forget_failures(producer)
     with contextlib.suppress(KafkaError, asyncio.CancelledError, TimeoutError):
         async with asyncio.timeout(_STOP_S):
             await producer.stop()
