@@ -1,0 +1,225 @@
+"""The fold against the core's own state: after any history both must say the same of every live row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from events import events as e
+from events import facts as f
+from events.decide import reject_undecidable
+from events.events import EVENT_KINDS
+from events.reasons import RequeueCause
+from events.state import Operation, Shard, Stage
+from projections import answers, fleet, keys
+from projections.fold import FOLDS
+from projections.position import Taken, take
+from projections.rows import MemoryRows
+from projections.table import Table
+from tests.projections.histories import History, records
+
+
+def folded(history: History, *, flush_every: int = 1, rows: MemoryRows | None = None) -> Table:
+    table = Table(rows or MemoryRows(), 0)
+    for number, (offset, value) in enumerate(records(history)):
+        assert take(table, offset, value) is Taken.FOLDED
+        if number % flush_every == 0:
+            table.flush()
+    table.flush()
+    return table
+
+
+def of_core(operation: Operation) -> dict[str, Any]:
+    dispatch = operation.dispatch
+    return {
+        "operation_id": operation.operation_id,
+        "instance": operation.instance,
+        "client_operation_id": operation.client_operation_id,
+        "stage": Stage(operation.stage).name.lower(),
+        "priority": operation.priority,
+        "queued_at_us": operation.queued_at_us,
+        "queued_since_us": operation.queued_since_us,
+        "job_failures": operation.job_failures,
+        "worker_losses": operation.worker_losses,
+        "free_requeues": operation.free_requeues,
+        "outcome": operation.outcome.name.lower() if operation.outcome else None,
+        "dispatch": (
+            dispatch.dispatch_id,
+            dispatch.worker.endpoint,
+            dispatch.connection_id,
+            dispatch.dispatched_at_us,
+            dispatch.accepted,
+        )
+        if dispatch
+        else None,
+    }
+
+
+def of_table(table: Table, answer: dict[str, Any]) -> dict[str, Any]:
+    row = answers.find(table, answer["operation_id"])
+    assert row is not None
+    said = {name: answer[name] for name in of_core(_ANY) if name != "dispatch"}
+    running = (answer["dispatch_id"], answer["endpoint"], row.dispatch.connection_id, answer["dispatched_at_us"])
+    said["dispatch"] = (*running, answer["accepted"]) if answer["stage"] == "executing" else None
+    return said
+
+
+_ANY = Operation(0, "", "", 0, 0, 0, 0, 0, None)  # type: ignore[arg-type]
+
+
+def fleet_of_core(shard: Shard) -> dict[tuple[str, str], dict[str, Any]]:
+    return {
+        (worker.instance, worker.endpoint): {
+            "boot_epoch": worker.boot_epoch,
+            "connection_id": worker.connection_id,
+            "properties": [{"name": name, "value": value} for name, value in worker.properties],
+            "max_inflight": worker.max_inflight,
+            "last_seen_us": worker.last_seen_us,
+            "recency": worker.recency,
+            "draining": worker.draining,
+            "paused": worker.paused,
+            "accepts": worker.accepts(),
+            "free_memory_kib": worker.free_memory_kib,
+            "remaining": {
+                pool: left
+                for pool, left, total in zip(instance.pools, worker.remaining, worker.totals, strict=True)
+                if total >= 0
+            },
+            "running": [
+                (run.dispatch_id, run.operation_id, run.accepted, run.revoked, run.kill_requested_at_us or None)
+                for run in worker.running.values()
+            ],
+        }
+        for instance in shard.instances.values()
+        for worker in instance.workers.values()
+    }
+
+
+COMPARED = (
+    "boot_epoch",
+    "connection_id",
+    "properties",
+    "max_inflight",
+    "last_seen_us",
+    "recency",
+    "draining",
+    "paused",
+    "accepts",
+    "free_memory_kib",
+    "remaining",
+    "running",
+)
+
+
+def fleet_of_table(table: Table) -> dict[tuple[str, str], dict[str, Any]]:
+    said = {}
+    for worker in fleet.workers(table):
+        names = ("dispatch_id", "operation_id", "accepted", "revoked", "kill_requested_at_us")
+        worker["running"] = [tuple(run[name] for name in names) for run in worker["running"]]
+        key = (worker["instance"], worker["endpoint"])
+        said[key] = {name: worker[name] for name in COMPARED}
+    return said
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_after_any_history_the_table_says_what_the_core_holds(seed: int) -> None:
+    history = History(seed)
+    rows = MemoryRows()
+    table = Table(rows, 0)
+    offset = 0
+    for _ in range(40):
+        history.run(20)
+        for value in history.values():
+            assert take(table, offset, value) is Taken.FOLDED, f"seed {seed}, offset {offset}"
+            offset += 1
+        table.flush()
+        shard, fresh = history.shard, Table(rows, 0)
+        live = {operation.operation_id: of_core(operation) for operation in shard.operations.values()}
+        assert {o["operation_id"]: of_table(fresh, o) for o in answers.operations(fresh)} == live, f"seed {seed}"
+        assert fleet_of_table(fresh) == fleet_of_core(shard), f"seed {seed}"
+        for instance in shard.instances.values():
+            waiting = [o for o in instance.by_client.values() if o.stage is Stage.QUEUED]
+            assert [o["operation_id"] for o in answers.queue(fresh, instance.name)] == [
+                operation.operation_id for operation in sorted(waiting, key=lambda operation: operation.sort_key)
+            ]
+            for client, operation in instance.by_client.items():
+                found = answers.lookup(fresh, client, instance.name)
+                assert found is not None
+                assert found.operation_id == operation.operation_id
+        state = answers.state(fresh)
+        assert state["ignored"] == {r.name.lower(): n for r, n in shard.ignored.items()}
+        assert state["rejected"] == {r.name.lower(): n for r, n in shard.rejected.items()}
+        assert (state["seq"], state["now_us"], state["facts_position"]) == (shard.seq, shard.now_us, shard.position)
+        assert state["leader_epoch"] == shard.leader_epoch
+        for said in answers.instances(fresh):
+            stages = [o.stage for o in shard.operations.values() if o.instance == said["name"]]
+            assert (said["queued"], said["executing"], said["finished"]) == tuple(
+                stages.count(stage) for stage in (Stage.QUEUED, Stage.EXECUTING, Stage.FINISHED)
+            )
+            assert said["workers"] == len(shard.instances[said["name"]].workers)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_do_not_depend_on_how_events_are_batched(seed: int) -> None:
+    one = folded(History(seed).run(400), flush_every=1).rows
+    many = folded(History(seed).run(400), flush_every=97).rows
+    forgetful = MemoryRows()
+    table = Table(forgetful, 0, kept_rows=0)  # every row is read back from its bytes
+    for offset, value in records(History(seed).run(400)):
+        take(table, offset, value)
+        table.flush()
+    assert isinstance(one, MemoryRows)
+    assert isinstance(many, MemoryRows)
+    assert one.by_key == many.by_key == forgetful.by_key
+
+
+def test_a_history_holds_every_kind_of_event() -> None:
+    seen = {type(event).__name__ for seed in range(12) for event in History(seed).run(800).events}
+    # Parked keys are the loop's own and have their test below.
+    assert set(EVENT_KINDS) - seen == {"KeyParked", "KeyReleased"}
+
+
+def test_every_kind_of_event_has_its_fold() -> None:
+    assert set(FOLDS) == set(EVENT_KINDS.values())
+
+
+def test_parked_keys_stand_in_the_table_until_they_are_released() -> None:
+    history = History(1)
+    shard, fact = history.shard, f.Tick()
+    history._take(reject_undecidable(shard, fact, offset=50, append_us=shard.now_us, key="k1", error="boom"))
+    table = folded(history)
+    assert answers.state(table)["parked_keys"] == ["k1"]
+    history.decide(f.KeyReleased("k1"))
+    for offset, value in records(history, first_offset=1000):
+        take(table, offset, value)
+    table.flush()
+    assert answers.state(table)["parked_keys"] == []
+
+
+def test_forgotten_operations_leave_nothing_behind() -> None:
+    history = History(3).run(600)
+    history.world.now_us += 3_600_000_000
+    for name in ("main", "night"):
+        for operation in list(history.shard.instances[name].by_client.values()):
+            history.decide(f.CancelRequested(name, None, operation.client_operation_id))
+    history.world.now_us += 3_600_000_000
+    history.decide(f.Tick())
+    table = folded(history)
+    letters = {key[4:5] for key, _ in table.scan(table.key(b""))}
+    assert keys.OPERATION not in letters
+    assert not letters & {keys.CLIENT, keys.FINISHED, keys.QUEUED}
+
+
+def test_requeues_are_counted_by_cause_for_ever() -> None:
+    history = History(2).run(800)
+    counted: dict[tuple[str, str], int] = {}
+    for event in history.events:
+        if isinstance(event, e.OperationRequeued):
+            name = history.world.instance_of[event.operation_id]
+            cause = RequeueCause(event.cause).name.lower()
+            counted[name, cause] = counted.get((name, cause), 0) + 1
+    table = folded(history)
+    said = {(i["name"], cause): n for i in answers.instances(table) for cause, n in i["requeues"].items()}
+    assert counted
+    assert said == counted
