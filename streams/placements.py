@@ -36,7 +36,9 @@ class UnreadablePlacement(StreamError):
     """A record of the placements topic is not a placement that this build knows."""
 
     code: ClassVar[str] = "unreadable-placement"
-    runbook: ClassVar[str] = "Something else wrote to the topic, or the reader is older than the decider: update the reader first."
+    runbook: ClassVar[str] = (
+        "Something else wrote to the topic, or the reader is older than the decider: update the reader first."
+    )
 
     def __init__(self, shard: int, offset: int, why: str) -> None:
         self.shard, self.offset = shard, offset
@@ -278,6 +280,18 @@ class PlacementReader:
             if taken is not None:
                 found.append(taken)
         return found
+
+    async def at_end(self) -> bool:
+        """Whether everything that is committed now has been handed out or passed over. Raises LogUnavailable."""
+        if self._follower is None:
+            raise Closed("the placement reader", "enter it with `async with` first")
+        if self._ready:
+            return False
+        for shard in self._position:
+            partition = (PLACEMENTS, shard)
+            if await self._follower.position(partition) < await self._follower.end_offset(partition):
+                return False
+        return True
 
     async def __aiter__(self) -> AsyncIterator[Placement]:
         while True:
