@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import faust
+from faust.exceptions import ConsumerNotStarted
 from faust.transport.drivers import aiokafka as driver
 
 Position = Callable[[str, int], int | None]
@@ -50,7 +51,11 @@ class _PositionConsumer(driver.Consumer):
 
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[Any]:
         # Every partition, not only those with acknowledgements: where the reader leads, the agent acknowledges nothing.
-        return (tp for tp in list(self.assignment()) if topics is None or tp in topics or tp.topic in topics)
+        try:
+            assigned = list(self.assignment())
+        except ConsumerNotStarted:  # it is stopped before its start had come so far: there is nothing to commit
+            return
+        yield from (tp for tp in assigned if topics is None or tp in topics or tp.topic in topics)
 
     def _new_offset(self, tp: Any) -> int | None:
         acked = self._acked.get(tp)
@@ -79,10 +84,10 @@ class CommittedApp(faust.App):
         self._opening = opening
         super().__init__(*arguments, **settings)
 
-    async def on_start(self) -> None:
+    async def on_first_start(self) -> None:
         """Open what the agents write to, then start."""
         await self._opening()
-        await super().on_start()
+        await super().on_first_start()
 
     def _new_transport(self) -> Any:
         return _Transport(self.conf.broker_consumer, self)

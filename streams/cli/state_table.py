@@ -64,7 +64,7 @@ def run(
     """
     configure(log_level.upper())
     # Faust reports every step of a rebalance, and takes an idle stream for a stopped one; lag is watched here.
-    for name in ("faust", "mode", "aiohttp"):
+    for name in ("faust", "mode", "aiohttp", "streams.faust_transport"):
         logging.getLogger(name).setLevel(logging.DEBUG if log_level == "debug" else logging.ERROR)
     logging.getLogger("faust.transport.drivers.aiokafka").setLevel(logging.CRITICAL)
     settings = load_settings(home=home, bootstrap_servers=bootstrap_servers, web_port=web_port)
