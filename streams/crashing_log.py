@@ -11,7 +11,7 @@ reaches the log, not even what a `finally` would write. Run once without a crash
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,26 +27,46 @@ class ProcessDied(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Where to die: at the `at_call`-th call of the seam (from 0), before or after it took effect."""
+    """Where to die: at the `at_call`-th call of the seam (from 0), before or after it took effect.
+
+    With `of`, only calls of that name are counted: `Crash(2, "after", of="append")` dies after the third commit.
+    """
 
     at_call: int
     when: When = "before"
+    of: str | None = None
 
 
 class CrashingLog:
-    """A `Log` whose user dies at one call. `calls` are the names of those made so far, in order."""
+    """A `Log` whose user dies at one call. `calls` are the names of those made so far, in order.
 
-    def __init__(self, log: Log, crash: Crash | None = None) -> None:
+    Args:
+        log: what it wraps; it lives on.
+        crash: where to die; None never does.
+        on_call: told the name of each call and how many of that name there were before, just before it is made: the place
+            to order a fault of the wrapped log for this very call.
+    """
+
+    def __init__(
+        self, log: Log, crash: Crash | None = None, *, on_call: Callable[[str, int], None] | None = None
+    ) -> None:
         self._log = log
         self._crash = crash
+        self._on_call = on_call
         self.calls: list[str] = []
         self.dead = False
+
+    def is_dead(self) -> bool:
+        """Whether the process has died."""
+        return self.dead
 
     def before(self, name: str) -> None:
         """Count a call; die here when that is the one."""
         self._alive()
         self.calls.append(name)
         self._maybe_die("before")
+        if self._on_call is not None:
+            self._on_call(name, self.calls.count(name) - 1)
 
     def after(self) -> None:
         """The call counted last has taken effect; die here when that is the one."""
@@ -57,7 +77,11 @@ class CrashingLog:
             raise ProcessDied("nothing is done after death")
 
     def _maybe_die(self, when: When) -> None:
-        if self._crash is not None and self._crash == Crash(len(self.calls) - 1, when):
+        crash = self._crash
+        if crash is None or crash.when != when or crash.of not in (None, self.calls[-1]):
+            return
+        count = len(self.calls) if crash.of is None else self.calls.count(crash.of)
+        if count - 1 == crash.at_call:
             self.dead = True
             raise ProcessDied(f"{when} call {len(self.calls) - 1}, {self.calls[-1]}")
 
@@ -94,17 +118,23 @@ class CrashingLog:
     async def describe_topics(self) -> dict[str, TopicState]:
         """See `Log.describe_topics`."""
         self.before("describe_topics")
-        return await self._log.describe_topics()
+        answer = await self._log.describe_topics()
+        self.after()
+        return answer
 
     async def cluster_id(self) -> str:
         """See `Log.cluster_id`."""
         self.before("cluster_id")
-        return await self._log.cluster_id()
+        answer = await self._log.cluster_id()
+        self.after()
+        return answer
 
     async def topic_id(self, topic: str) -> str:
         """See `Log.topic_id`."""
         self.before("topic_id")
-        return await self._log.topic_id(topic)
+        answer = await self._log.topic_id(topic)
+        self.after()
+        return answer
 
     async def trim(self, partition: Partition, before: int) -> None:
         """See `Log.trim`."""
@@ -150,12 +180,16 @@ class CrashingFollower:
     async def end_offset(self, partition: Partition) -> int:
         """See `Follower.end_offset`."""
         self._owner.before("end_offset")
-        return await self._follower.end_offset(partition)
+        answer = await self._follower.end_offset(partition)
+        self._owner.after()
+        return answer
 
     async def beginning_offset(self, partition: Partition) -> int:
         """See `Follower.beginning_offset`."""
         self._owner.before("beginning_offset")
-        return await self._follower.beginning_offset(partition)
+        answer = await self._follower.beginning_offset(partition)
+        self._owner.after()
+        return answer
 
     async def close(self) -> None:
         """See `Follower.close`; of a dead process, what the kernel does for it."""

@@ -254,7 +254,7 @@ class Leadership:
         finally:
             self._waiting.cancel()
         self._chain = transaction.chain
-        self._seq = self.shard.seq
+        self._seq = transaction.last_seq
         self._stats.committed(
             facts=transaction.facts,
             events=len(transaction.events),
@@ -264,7 +264,7 @@ class Leadership:
             size_bytes=transaction.size_bytes,
             took_us=self._monotonic_us() - began_us,
             seq=self._seq,
-            position=self.shard.position,
+            position=max(self._stats.position, transaction.position),
         )
 
     def _say_waiting(self, began_us: int) -> None:

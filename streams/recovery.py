@@ -25,6 +25,7 @@ from streams.topics import EVENTS
 
 BATCH_RECORDS: Final = 5_000
 PROGRESS_US: Final = 5_000_000
+MANY_OBJECTS: Final = 50_000
 PATIENCE_US: Final = 30_000_000  # how long a read that must bring something may bring nothing
 
 _log = logging.getLogger("headway.recovery")
@@ -110,7 +111,7 @@ class Fold:
         of the present epoch included, so its epoch needs no look.
         """
         try:
-            return envelope_of(value).leader_epoch < self.shard.leader_epoch
+            return 0 < envelope_of(value).leader_epoch < self.shard.leader_epoch
         except HeadwayError:
             return False
 
@@ -184,18 +185,19 @@ async def _fold_while(
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Replay with the cycle collector off; what it left is then moved out of its sight (`gc.freeze`).
+    """Replay with the cycle collector off; when that made many objects, they are then moved out of its sight (`gc.freeze`).
 
     A million rows make every full collection take a second, and none of them is garbage. What an earlier replay froze is
-    handed back first, so a state that was dropped is freed.
+    looked at once more on that occasion, so a state that was dropped is freed.
     """
-    gc.unfreeze()
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
-            gc.collect()
-            gc.freeze()
+            if gc.get_count()[0] > MANY_OBJECTS:
+                gc.unfreeze()
+                gc.collect()
+                gc.freeze()
             gc.enable()

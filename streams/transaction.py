@@ -56,6 +56,8 @@ class Transaction:
         self.chain = chain
         self.facts = 0
         self.size_bytes = 0
+        self.last_seq = 0  # of the events in here; the state may be further, in a fact that then failed
+        self.position = -1  # of the facts in here
         self.events: list[Outgoing] = []
         self.placements: list[Outgoing] = []
         self.commands: list[Outgoing] = []
@@ -91,7 +93,11 @@ class Transaction:
             # What cannot be encoded is taken out again whole: the facts before it are still good to be committed.
             del self.events[before[0] :], self.placements[before[1] :], self.commands[before[2] :]
             raise
-        self.facts += record is not None
+        if record is not None:
+            self.facts += 1
+            self.position = record.offset
+        if events:
+            self.last_seq = events[-1].seq
         self.chain = chain
         self.size_bytes += size_bytes
 

@@ -1,0 +1,139 @@
+"""`headway decider run`: the process that decides. Start a second one with `--rank 1` elsewhere and it stands by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+
+import click
+
+from streams.connection import connected
+from streams.decider import Decider, DeciderOptions, run_deciders
+from streams.errors import NoSuchTopic
+from streams.health import HealthEndpoint
+from streams.leadership import Limits
+from streams.log import Log
+from streams.log_lines import configure, say
+from streams.settings import Settings, load_settings
+from streams.topics import FACTS
+
+_log = logging.getLogger("headway.decider")
+
+
+@click.group()
+def command() -> None:
+    """Run the decider of one or several shards."""
+
+
+@command.command()
+@click.option(
+    "--shard",
+    "shards",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="A shard to decide for; several may be given [default: all].",
+)
+@click.option(
+    "--rank",
+    type=click.IntRange(0, 100),
+    default=0,
+    show_default=True,
+    help="Place in the line of standbys: each takes over 300 ms later than the one before.",
+)
+@click.option(
+    "--claim",
+    is_flag=True,
+    help="Take the shards at once, fencing a decider that may be at work. For where no other is meant to run.",
+)
+@click.option(
+    "--skip-lost-facts",
+    is_flag=True,
+    help="Go on where retention removed facts that were never decided, instead of refusing to start.",
+)
+@click.option(
+    "--commit-timeout-ms",
+    type=click.IntRange(1_000, 900_000),
+    default=Limits().commit_timeout_ms,
+    show_default=True,
+    help="How long a transaction may take before its outcome counts as unknown.",
+)
+@click.option(
+    "--health-port", type=click.IntRange(0, 65535), help="Serve /healthz and /stats on 127.0.0.1 [default: off]."
+)
+@click.option("--home", type=click.Path(file_okay=False), help="Where the broker's data live [env HEADWAY_HOME].")
+@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is said on standard error, one line each.",
+)
+def run(
+    shards: tuple[int, ...],
+    rank: int,
+    claim: bool,
+    skip_lost_facts: bool,
+    commit_timeout_ms: int,
+    health_port: int | None,
+    home: str | None,
+    bootstrap_servers: str | None,
+    log_level: str,
+) -> None:
+    """Decide until SIGTERM or SIGINT; then the batch at hand is finished and everything closed.
+
+    Exit code 1 when the decider of a shard had to stop: a damaged event log, another cluster than the recorded one, missing topics.
+    """
+    configure(log_level.upper())
+    options = DeciderOptions(
+        rank=rank, claim=claim, skip_lost_facts=skip_lost_facts, limits=Limits(commit_timeout_ms=commit_timeout_ms)
+    )
+    settings = load_settings(home=home, bootstrap_servers=bootstrap_servers)
+    errors = asyncio.run(_run(settings, shards, options, health_port))
+    if errors:
+        if len(errors) == 1:
+            raise errors[0]
+        sys.exit(1)  # each was said when it happened
+
+
+async def _run(
+    settings: Settings, shards: tuple[int, ...], options: DeciderOptions, health_port: int | None
+) -> list[Exception]:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    async with connected(settings, client_id="headway-decider") as log:
+        numbers = sorted({*shards}) if shards else await all_shards(log)
+        deciders = [Decider(log, number, options=options) for number in numbers]
+        endpoint = None
+        if health_port is not None:
+            endpoint = HealthEndpoint([decider.stats for decider in deciders], health_port)
+            await endpoint.start()
+        try:
+            say(
+                _log,
+                logging.INFO,
+                "started",
+                shards=numbers,
+                rank=options.rank,
+                health=None if endpoint is None else f"http://127.0.0.1:{endpoint.port}",
+            )
+            return await run_deciders(deciders, stop)
+        finally:
+            if endpoint is not None:
+                await endpoint.close()
+
+
+async def all_shards(log: Log) -> list[int]:
+    """Every shard that the topics have.
+
+    Raises:
+        NoSuchTopic: there are no topics yet.
+    """
+    topics = await log.describe_topics()
+    if FACTS not in topics:
+        raise NoSuchTopic(FACTS, topics)
+    return list(range(topics[FACTS].partitions))
