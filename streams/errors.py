@@ -90,7 +90,9 @@ class OffsetPastEnd(StreamError):
     """The position asked for lies past the log's end: the log is not the one the position was taken from, or it lost data."""
 
     code = "offset-past-end"
-    runbook = "The log was reset, restored from an older copy, or truncated: compare cluster and topic ids before going on."
+    runbook = (
+        "The log was reset, restored from an older copy, or truncated: compare cluster and topic ids before going on."
+    )
 
     def __init__(self, partition: Place, asked: int, end: int) -> None:
         self.partition = partition
@@ -106,7 +108,9 @@ class Fenced(StreamError):
     """Another owner opened the same transactional id: this writer is dead and nothing of its open transaction is visible."""
 
     code = "fenced"
-    runbook = "Expected once per takeover. Often repeated: two deciders fight for one shard, look at their clocks and load."
+    runbook = (
+        "Expected once per takeover. Often repeated: two deciders fight for one shard, look at their clocks and load."
+    )
 
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
@@ -186,7 +190,7 @@ class LogUnavailable(StreamError):
         self.because = because
         why = f" ({because})" if because else ""
         super().__init__(
-            f"{what}: the log at {address} did not answer within {waited_ms} ms{why}",
+            f"{what}: no answer from the log at {address}, which was given {waited_ms} ms{why}",
             remedy="Check that the broker runs and that the address is right, then try again",
         )
 
@@ -233,7 +237,9 @@ class UnknownInstance(StreamError):
     """The instance is not in the shard map."""
 
     code = "unknown-instance"
-    runbook = "A client names an instance nobody registered: correct the client, or `headway topics apply --instance NAME`."
+    runbook = (
+        "A client names an instance nobody registered: correct the client, or `headway topics apply --instance NAME`."
+    )
 
     def __init__(self, instance: str, known: Iterable[str]) -> None:
         self.instance = instance
@@ -259,7 +265,9 @@ class UnreadableShardMap(StreamError):
     """A record of the shard map cannot be read. A client must not guess where an instance lives."""
 
     code = "unreadable-shard-map"
-    runbook = "Something other than `headway topics apply` wrote to the shard map: write the instance again to overwrite it."
+    runbook = (
+        "Something other than `headway topics apply` wrote to the shard map: write the instance again to overwrite it."
+    )
 
     def __init__(self, partition: Place, offset: int, why: str) -> None:
         self.partition = partition

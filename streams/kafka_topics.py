@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError, for_code
+from aiokafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
     Array,
@@ -171,6 +171,11 @@ class _IncrementalAlterConfigs(Request[_IncrementalAlterConfigsStruct]):
         return request_struct_class([self._resource], False)
 
 
+def _never_connected(error: KafkaError) -> bool:
+    """No address of the list answers: someone who mistyped one should not wait for the deadline to hear it."""
+    return isinstance(error, KafkaConnectionError) and "bootstrap" in str(error)
+
+
 class KafkaTopics:
     """What a cluster knows about its topics. Names carry no prefix on the outside; connects at the first question."""
 
@@ -184,16 +189,23 @@ class KafkaTopics:
         self._connecting = asyncio.Lock()
 
     async def ask(self, what: str, question: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Awaits an answer for at most the log's timeout; every way of not getting one becomes LogUnavailable."""
+        """Awaits an answer for at most the log's timeout; every way of not getting one becomes LogUnavailable.
+
+        A connection that broke (a broker restarted) is made again and the question repeated: all of them bear it.
+        """
+        because = ""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                return await question()
-        except TimeoutError as error:
-            raise LogUnavailable(what, address=self._address, waited_ms=self._timeout_ms) from error
-        except KafkaError as error:
-            raise LogUnavailable(
-                what, address=self._address, waited_ms=self._timeout_ms, because=str(error) or type(error).__name__
-            ) from error
+                while True:
+                    try:
+                        return await question()
+                    except KafkaError as error:
+                        because = str(error) or type(error).__name__
+                        if not error.retriable or _never_connected(error):
+                            raise
+                    await asyncio.sleep(_POLL_S)
+        except (TimeoutError, KafkaError) as error:
+            raise LogUnavailable(what, address=self._address, waited_ms=self._timeout_ms, because=because) from error
 
     async def _connected(self) -> AIOKafkaAdminClient:
         async with self._connecting:
@@ -282,7 +294,10 @@ class KafkaTopics:
         replicas = min(_MOST_REPLICAS, len((await self._metadata()).brokers))
         created = [
             NewTopic(
-                self._prefix + change.spec.name, change.spec.partitions, replicas, topic_configs=topic_settings(change.spec)
+                self._prefix + change.spec.name,
+                change.spec.partitions,
+                replicas,
+                topic_configs=topic_settings(change.spec),
             )
             for change in changes
             if change.action == "create"

@@ -44,6 +44,11 @@ class Wire:
         self._swallow_answers = False
         self._whole.set()
 
+    def drop(self) -> None:
+        """Closes every connection, as a broker that restarts does; new ones are taken at once."""
+        for task in self._tasks:
+            task.cancel()
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, self._host, 0)
         host = self._host.encode()

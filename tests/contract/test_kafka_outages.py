@@ -172,6 +172,25 @@ async def test_a_takeover_is_no_noise(near: KafkaBackend) -> None:
     await second.close()
 
 
+async def test_dropped_connections_are_made_again_and_nothing_is_lost_or_doubled(
+    near: KafkaBackend, far: KafkaLog, wire: Wire
+) -> None:
+    writer = await far.open("shard-0", timeout_ms=10_000)
+    follower = await far.follow({E0: None})
+    expected = [b"%d" % number for number in range(6)]
+    for value in expected:
+        await writer.append({E0: one(value)})
+        await far.publish(F0, one(value))
+        assert await far.cluster_id()
+        assert await follower.end_offset(E0) == 2 * int(value) + 2
+        wire.drop()
+    assert values(await read_some(follower, E0, 6)) == expected
+    assert values(await read_all(near.log, E0)) == expected
+    assert values(await read_all(near.log, F0)) == expected
+    await follower.close()
+    await writer.close()
+
+
 async def test_a_follower_waits_out_an_outage_and_goes_on_where_it_was(
     near: KafkaBackend, far: KafkaLog, wire: Wire
 ) -> None:
