@@ -1,0 +1,19 @@
+"""A fresh story for each test: the instance "main" with the default configuration, nobody connected."""
+
+import pytest
+
+pytest.register_assert_rewrite("tests.stories.story")
+
+from tests.stories.story import Story  # noqa: E402  (its asserts are rewritten only when it is imported after that line)
+
+
+@pytest.fixture
+def story() -> Story:
+    """A story with a ticker."""
+    return Story()
+
+
+@pytest.fixture
+def silent_story() -> Story:
+    """A story without a ticker: a gap of more than three seconds is an outage of the log."""
+    return Story(ticker=False)
