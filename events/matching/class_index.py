@@ -7,7 +7,6 @@ lists: such minima run at C speed, a class comes and goes in O(sqrt n), and ther
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
 
 from events.matching.demand_class import NEVER, NO_ASK, DemandClass
 from events.matching.work import Work
@@ -34,10 +33,11 @@ class Block:
 class Family:
     """Classes with equal asks on all pools but one, sorted by that one.
 
-    `low` is the least head key of all; `stale` the classes whose head moved since it was computed.
+    `low` is the least head key of all, `most` the greatest ask of the sorted pool; `stale` the classes whose head moved since `low` was
+    computed.
     """
 
-    __slots__ = ("ask", "blocks", "low", "lows", "more", "pool", "size", "sorted_pool", "stale", "starts")
+    __slots__ = ("ask", "blocks", "low", "lows", "more", "most", "pool", "size", "sorted_pool", "stale", "starts")
 
     def __init__(self, rest: tuple[tuple[int, int], ...], sorted_pool: int) -> None:
         self.pool, self.ask = rest[0] if rest else (0, NO_ASK)
@@ -47,6 +47,7 @@ class Family:
         self.starts: list[int] = []  # least ask per block
         self.lows: list[int] = []  # least head key per block
         self.low = NEVER
+        self.most = NO_ASK
         self.size = 0
         self.stale: dict[DemandClass, None] = {}
 
@@ -74,6 +75,7 @@ class Family:
             self.starts[at] = block.asks[0]
             self.lows[at] = min(self.lows[at], c.key)
             self.low = min(self.low, c.key)
+            self.most = max(self.most, ask)
 
     def discard(self, c: DemandClass) -> None:
         """Take class `c` out."""
@@ -88,6 +90,7 @@ class Family:
             self.starts[block.place] = block.asks[0]
             self.lows[block.place] = min(block.keys)
             self.low = min(self.lows)
+            self.most = self.blocks[-1].asks[-1]
 
     def freshen(self) -> int:
         """Bring the heads that moved up to date; how many did."""
@@ -103,7 +106,7 @@ class Family:
                 lows[place] = after
             elif before == lows[place]:
                 lows[place] = min(keys)
-        self.low = min(lows)
+        self.low = min(lows) if len(lows) > 1 else lows[0]
         count = len(stale)
         stale.clear()
         return count
@@ -111,6 +114,8 @@ class Family:
     def first_within(self, limit: int) -> tuple[int, Block | None]:
         """The least head key among classes that ask at most `limit` of the sorted pool, and its block."""
         blocks = self.blocks
+        if self.most <= limit:
+            return self.low, blocks[self.lows.index(self.low)]
         last = bisect_right(self.starts, limit) - 1
         if last < 0:
             return NEVER, None
@@ -135,17 +140,19 @@ class Family:
         self.starts = [block.asks[0] for block in blocks]
         self.lows = [min(block.keys) for block in blocks]
         self.low = min(self.lows, default=NEVER)
+        self.most = blocks[-1].asks[-1] if blocks else NO_ASK
 
 
 class Shelf:
     """The classes that one reach of workers can serve, in families."""
 
-    __slots__ = ("_families", "_sorted_pool", "_work")
+    __slots__ = ("_families", "_scan", "_sorted_pool", "_work")
 
     def __init__(self, sorted_pool: int, work: Work) -> None:
         self._sorted_pool = sorted_pool
         self._work = work
         self._families: dict[tuple[tuple[int, int], ...], Family] = {}
+        self._scan: list[Family] = []  # the same, to go through
 
     def add(self, c: DemandClass) -> None:
         """Put class `c` on the shelf."""
@@ -153,6 +160,7 @@ class Shelf:
         family = self._families.get(rest)
         if family is None:
             family = self._families[rest] = Family(rest, self._sorted_pool)
+            self._scan.append(family)
         family.add(c)
 
     def discard(self, c: DemandClass) -> None:
@@ -162,27 +170,21 @@ class Shelf:
         if not family.size:
             rest = tuple(pair for pair in c.demand.amounts if pair[0] != self._sorted_pool)
             del self._families[rest]
+            self._scan.remove(family)
 
     def first_for(self, free: list[int], best: int) -> tuple[int, Block | None]:
         """The class with the least head key below `best` that fits `free`, as (key, its block); (best, None) when there is none."""
         found: Block | None = None
-        work = self._work
         limit = free[self._sorted_pool]
-        for family in self._families.values():
-            work.families_visited += 1
+        for family in self._scan:
             if free[family.pool] < family.ask:
                 continue
             if family.stale:
-                work.classes_updated += family.freshen()
-            if family.low >= best:
-                continue
-            if family.more and any(free[pool] < asked for pool, asked in family.more):
+                self._work.classes_updated += family.freshen()
+            if family.low >= best or (family.more and any(free[pool] < asked for pool, asked in family.more)):
                 continue
             key, block = family.first_within(limit)
             if key < best:
                 best, found = key, block
+        self._work.families_visited += len(self._scan)
         return best, found
-
-    def families(self) -> Iterator[Family]:
-        """The families, oldest first."""
-        return iter(self._families.values())

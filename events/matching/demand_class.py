@@ -81,18 +81,21 @@ class DemandClass:
     def remove(self, op: Operation) -> bool:
         """Take `op` out; whether the head changed."""
         op.index = None
-        self.size -= 1
+        self.size = size = self.size - 1
+        fifo, heap = self.fifo, self.heap
         if op is not self.head:
             # Tombstones keep their operations alive: more of them than queued operations are swept out at once.
-            if len(self.fifo) + len(self.heap) > 2 * self.size + 16:
+            if len(fifo) + len(heap) > 2 * size + 16:
                 self._sweep()
             return False
-        fifo, heap = self.fifo, self.heap
-        while fifo and ((entry := fifo[0])[1].index is not self or entry[1].sort_key != entry[0]):
-            fifo.popleft()
-        while heap and ((entry := heap[0])[1].index is not self or entry[1].sort_key != entry[0]):
-            heappop(heap)
-        if fifo and (not heap or fifo[0] <= heap[0]):
+        if not heap and len(fifo) == size + 1:
+            fifo.popleft()  # the usual case: in order, without tombstones
+        else:
+            while fifo and ((entry := fifo[0])[1].index is not self or entry[1].sort_key != entry[0]):
+                fifo.popleft()
+            while heap and ((entry := heap[0])[1].index is not self or entry[1].sort_key != entry[0]):
+                heappop(heap)
+        if fifo and (not heap or fifo[0][0] < heap[0][0]):
             self.key, self.head = fifo[0]
         elif heap:
             self.key, self.head = heap[0]
@@ -122,38 +125,32 @@ class HeadOrder:
     reaches the top. Only a head that moves ahead pushes a new entry.
     """
 
-    __slots__ = ("_entries", "_listed")
+    __slots__ = ("_entries", "listed")
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, int, DemandClass]] = []
-        self._listed: dict[DemandClass, int] = {}  # class to the key of its one valid entry
-
-    def __len__(self) -> int:
-        return len(self._listed)
-
-    def __contains__(self, c: DemandClass) -> bool:
-        return c in self._listed
+        self.listed: dict[DemandClass, int] = {}  # class to the key of its one valid entry
 
     def note(self, c: DemandClass) -> None:
         """Class `c` is not empty, and its head may have moved ahead or `c` may be new here."""
         key = c.key
-        listed = self._listed.get(c)
+        listed = self.listed.get(c)
         if listed is not None and listed <= key:
             return
-        self._listed[c] = key
+        self.listed[c] = key
         entries = self._entries
         heappush(entries, (key, c.serial, c))
-        if len(entries) > 2 * len(self._listed) + 64:
-            self._entries = [(k, c.serial, c) for c, k in self._listed.items()]
+        if len(entries) > 2 * len(self.listed) + 64:
+            self._entries = [(k, c.serial, c) for c, k in self.listed.items()]
             heapify(self._entries)
 
     def discard(self, c: DemandClass) -> None:
         """Class `c` is no longer of interest."""
-        self._listed.pop(c, None)
+        self.listed.pop(c, None)
 
     def first(self) -> DemandClass | None:
         """The class with the first head, empty ones dropped on the way; None when there is none."""
-        entries, listed = self._entries, self._listed
+        entries, listed = self._entries, self.listed
         while entries:
             key, serial, c = entries[0]
             if listed.get(c) != key:

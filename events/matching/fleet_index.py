@@ -9,6 +9,8 @@
 Signatures, needs and reaches come and go with workers and classes, so memory follows what is live, not what was ever seen.
 """
 
+from operator import gt
+
 from events.fitting import StaticNeed
 from events.matching.class_index import Shelf
 from events.matching.demand_class import DemandClass
@@ -144,23 +146,27 @@ class FleetIndex:
 
     def refresh(self, seat: Seat) -> bool:
         """Take over what changed in the row; whether the worker may take what it could not take before."""
-        worker = seat.worker
-        promoted = seat.recency != worker.recency
+        worker, line = seat.worker, seat.line
+        recency = worker.recency
+        promoted = recency != seat.recency
+        # `line.touch` written out: this runs twice a decision.
+        line.stale[seat] = None
         if promoted:
-            seat.recency = worker.recency
+            seat.recency = recency
+            if recency > line.last:
+                line.last = recency
+                line.members.move_to_end(seat)
+            else:
+                line.ordered = False
+        for merged in seat.signature.merged:
+            merged.touch(seat, promoted)
         before = seat.free
-        seat.free = free = worker.remaining.copy() if worker.accepts() else None
-        seat.line.touch(seat, promoted)
-        for line in seat.signature.merged:
-            line.touch(seat, promoted)
-        if free is None:
+        if not worker.accepts():
+            seat.free = None
             return False
-        if before is None:
-            return True
-        for new, old in zip(free, before, strict=True):  # noqa: SIM110 a generator costs twice as much, here once a decision
-            if new > old:
-                return True
-        return False
+        seat.free = free = worker.remaining.copy()
+        # Lists compare by their first difference: greater means room in that pool; otherwise a later pool may still have grown.
+        return before is None or free > before or any(map(gt, free, before))
 
     def _place(self, seat: Seat) -> None:
         worker = seat.worker

@@ -93,7 +93,7 @@ class Matcher:
             if c.size == 1:
                 self._idle.pop(c, None)
                 self._dirty_classes.note(c)
-            elif c in self._dirty_classes:
+            elif c in self._dirty_classes.listed:
                 self._dirty_classes.note(c)
 
     def dequeue(self, op: Operation) -> None:
@@ -153,10 +153,16 @@ class Matcher:
             self._dirty_workers.clear()
             return None
         key, block, seat = NEVER, None, None
-        if self._dirty_workers:
+        workers = self._dirty_workers
+        if len(workers) == 1:
+            (seat,) = workers
+            key, block = self._first_for(seat, NEVER)
+            if block is None:
+                workers.clear()
+        elif workers:
             key, block, seat = self._first_for_dirty_workers()
         dirty = self._dirty_classes
-        while (c := dirty.first()) is not None and c.key <= key:
+        while dirty.listed and (c := dirty.first()) is not None and c.key <= key:
             found = self._fleet.first_fit(c)
             if found is not None:
                 return self._match(c, found)
@@ -177,11 +183,11 @@ class Matcher:
         return iter(queued)
 
     def _match(self, c: DemandClass, seat: Seat) -> Match:
-        op = c.head
-        assert op is not None, "a class with a head key has a head"
-        first = op if self._queued == 1 else self.head()
-        assert first is not None, "the queue holds at least the operation to place"
-        return Match(op, seat.worker, None if first is op else first.operation_id)
+        op, first = c.head, self._waiting.first()
+        assert op is not None, "a class that can be placed has a head"
+        assert first is not None, "its head is queued, so some head is first"
+        assert first.head is not None, "the order of heads holds no empty class"
+        return Match(op, seat.worker, None if first is c else first.head.operation_id)
 
     def _first_for_dirty_workers(self) -> tuple[int, Block | None, Seat | None]:
         """The first head key that a worker with new room takes, and the first such worker in strategy order."""

@@ -50,7 +50,6 @@ class SlotLine:
         "_capacity",
         "_finger",
         "_slots",
-        "_stale",
         "_stamps",
         "_tail",
         "_trees",
@@ -60,6 +59,7 @@ class SlotLine:
         "ordered",
         "pools",
         "probes",
+        "stale",
         "totals",
     )
 
@@ -71,7 +71,7 @@ class SlotLine:
         self.ordered = True
         self.last = -1  # greatest recency so far
         self._work = work
-        self._stale: dict[Seat, None] = {}
+        self.stale: dict[Seat, None] = {}  # those whose leaves are not up to date
         self._capacity = 0  # slots; a power of two; 0 until a search needs the tree
         self._slots: list[Seat | None] = []
         self._stamps: list[int] = []  # per slot: recency of its seat when it was placed there
@@ -82,13 +82,13 @@ class SlotLine:
     def add(self, seat: Seat) -> None:
         """A worker joins the line."""
         self.members[seat] = -1
-        self._stale[seat] = None
+        self.stale[seat] = None
         self._order(seat)
 
     def discard(self, seat: Seat) -> None:
         """A worker leaves the line."""
         slot = self.members.pop(seat)
-        self._stale.pop(seat, None)
+        self.stale.pop(seat, None)
         if slot >= 0:
             self._clear(slot)
         if not self.members:
@@ -96,7 +96,7 @@ class SlotLine:
 
     def touch(self, seat: Seat, promoted: bool) -> None:
         """The seat's amounts, acceptance or (`promoted`) recency changed."""
-        self._stale[seat] = None
+        self.stale[seat] = None
         if promoted:
             self._order(seat)
 
@@ -136,7 +136,7 @@ class SlotLine:
             self._work.workers_probed += self.probes - left
             return None
         self._work.workers_probed += self.probes
-        if self._stale:
+        if self.stale:
             self._freshen()
         return self._rightmost(a, b, p, q, more) if newest else self._leftmost(a, b, p, q, more)
 
@@ -198,10 +198,10 @@ class SlotLine:
         self.last = next(reversed(self.members)).recency if self.members else -1
         self.ordered = True
         self._capacity = 0
-        self._stale.update(dict.fromkeys(self.members))
+        self.stale.update(dict.fromkeys(self.members))
 
     def _freshen(self) -> None:
-        stale, members, slots = self._stale, self.members, self._slots
+        stale, members, slots = self.stale, self.members, self._slots
         # Deferred work is bounded: past an eighth of the line one bulk lay-out is cheaper than leaf by leaf.
         if self._tail + len(stale) > self._capacity or len(stale) > (len(members) >> 3) + 8:
             self._lay_out()
@@ -260,7 +260,7 @@ class SlotLine:
                 tree = level + tree
             self._trees.append([REFUSES, *tree])
         self._capacity, self._tail, self._finger = capacity, count, 0
-        self._stale.clear()
+        self.stale.clear()
 
 
 def _recency(seat: Seat) -> int:
