@@ -120,7 +120,8 @@ def why_it_waited(events: Sequence[Event], tally: Tally, run: Run) -> list[str]:
     if placed is None:
         raise ValueError(f"operation {run.operation_id} was never dispatched, so its wait has no end")
     room = Room(tally)
-    begun_us = events[0].at_us if events else 0
+    # The first leader is elected before any fact has set the scheduler's clock.
+    begun_us = next((event.at_us for event in events if event.at_us), 0)
     overtakers: list[OperationDispatched] = []
     at_start: list[str] = []
     candidates: list[str] = []

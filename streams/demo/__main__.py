@@ -1,0 +1,261 @@
+"""`infra/demo`: runs the demonstration and judges it by the log it left behind. Exit code 3 when something was lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from events.config import canonical_config
+from events.errors import HeadwayError
+from events.facts import Configured
+from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
+from streams.cli.output import duration, emit
+from streams.demo.stage import Stage, new_home, raise_broker, staged, strike, until
+from streams.demo.tally import Tally, is_sound, summary_of
+from streams.demo.watching import History, Live, read_history
+from streams.demo.why import why_it_waited
+from streams.demo.workload import CONFIG, REAL_PREFIX, Due, expected_output, schedule, worker_arguments
+from streams.effects import publish_and_see, record_of
+from streams.errors import StreamError
+from streams.provisioning import provision
+from streams.settings import load_settings
+from streams.topics import FACTS
+from streams.traces import compress, load_openb
+
+INSTANCE = "main"
+COMMANDS = 24
+READY_S, DRAIN_S, CHECK_S = 60.0, 90.0, 120.0
+_TRACE = Path(__file__).parents[2] / "tests" / "fixtures" / "openb"
+
+
+@click.command()
+@click.option(
+    "--summary", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write it there as JSON."
+)
+@click.option(
+    "--span", "span_s", type=click.FloatRange(1, 3600), default=34.0, show_default=True, help="Seconds of arrivals."
+)
+@click.option(
+    "--trace",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=_TRACE,
+    help="pods.csv, nodes.csv.",
+)
+@click.option("--keep", is_flag=True, help="Leave the home with all logs behind, and say where it is.")
+def demo(summary: Path | None, span_s: float, trace: Path, keep: bool) -> None:
+    """Replay a slice of a real trace on a real Kafka, kill the decider in the middle, and count from the log."""
+    home = new_home()
+    exit_code, keep_home = FAILED, True
+    try:
+        found = asyncio.run(_until_interrupted(_perform(home, trace, span_s)))
+        if summary is not None:
+            summary.write_text(json.dumps(found, indent=2) + "\n")
+        exit_code, keep_home = (OK if is_sound(found) else CHECK_FAILED), keep
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say("interrupted; stopping everything")
+        exit_code, keep_home = 130, keep
+    except (StreamError, HeadwayError) as error:
+        failure_of(error).show()
+    except (TimeoutError, OSError, RuntimeError) as error:
+        click.echo(f"error: {error}", err=True)
+    finally:
+        strike(home, say, keep=keep_home)
+    sys.exit(exit_code)
+
+
+async def _until_interrupted(work: Any) -> Any:
+    """Runs `work`; SIGTERM cancels it as Ctrl-C does, so that what it started is stopped."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
+
+
+async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
+    begun = time.monotonic()
+    tasks, nodes = load_openb(trace / "pods.csv", trace / "nodes.csv")
+    due = schedule(compress(tasks, round(span_s * 1_000_000)), instance=INSTANCE, commands=COMMANDS)
+    broker = await asyncio.to_thread(raise_broker, home, load_settings(), say)
+    say(f"broker: Kafka {broker.version} at {broker.bootstrap_servers} ({broker.kind})")
+    workers = worker_arguments(nodes)
+    async with staged(home, broker, workers, lambda log: provision(log, {INSTANCE: 0}), say) as stage:
+        live = Live()
+        following = asyncio.create_task(live.follow(stage.log))
+        try:
+            await _make_ready(stage, live, len(nodes) + 1)
+            say(
+                f"workers: {len(nodes)} simulated machines of the trace, 1 real; replaying {len(tasks)} tasks "
+                f"recorded over {tasks[-1].arrival_us / 3.6e9:.1f} h within {span_s:g} s, and {COMMANDS} real commands"
+            )
+            published = await _replay(stage, live, following, due, span_s)
+        finally:
+            following.cancel()
+            await asyncio.wait([following])
+        say("checking: replaying the log from its first event against the state table, row by row")
+        equal = await _table_equals_replay(stage)
+        history = await read_history(stage.log)
+    found = summary_of(
+        history.tally,
+        published,
+        table_equals_replay=equal,
+        broker={"kind": broker.kind, "version": broker.version},
+        wall_s=time.monotonic() - begun,
+    )
+    _report(found, history, published)
+    return found
+
+
+async def _make_ready(stage: Stage, live: Live, workers: int) -> None:
+    (effect,) = await publish_and_see(stage.log, 0, [Configured(INSTANCE, canonical_config(CONFIG))], timeout_s=READY_S)
+    if effect.rejected is not None:
+        raise RuntimeError(f"the configuration was refused: {effect.said}")
+    await until(f"the connection of {workers} workers", lambda: len(live.workers) >= workers, stage, timeout_s=READY_S)
+
+
+async def _replay(
+    stage: Stage, live: Live, following: asyncio.Task[None], due: Sequence[Due], span_s: float
+) -> list[str]:
+    """Publishes what is due when it is due, kills the decider in the middle, waits for the last to finish."""
+    published: list[str] = []
+    start = time.monotonic()
+    killed = False
+    with progress_line() as show:
+        while len(published) < len(due):
+            _check(stage, following)
+            elapsed_s = time.monotonic() - start
+            if not killed and elapsed_s > span_s / 2:
+                killed = True
+                say(f"SIGKILL to the decider (pid {stage.kill_decider()}) after {len(published)} of {len(due)} actions")
+            ready = [item for item in due[len(published) :] if item.at_us <= elapsed_s * 1_000_000]
+            if ready:
+                await stage.log.publish((FACTS, 0), [record_of(item.fact) for item in ready])
+                published += [item.fact.client_operation_id for item in ready]
+            show(_progress(live.tally, len(published), len(due)))
+            await asyncio.sleep(0.05)
+        deadline = time.monotonic() + DRAIN_S
+        while live.tally.finished < len(published) and time.monotonic() < deadline:
+            _check(stage, following)
+            show(_progress(live.tally, len(published), len(due)))
+            await asyncio.sleep(0.1)
+    return published
+
+
+def _check(stage: Stage, following: asyncio.Task[None]) -> None:
+    stage.check()
+    if following.done():
+        following.result()
+
+
+def _progress(tally: Tally, published: int, total: int) -> str:
+    return (
+        f"published {published}/{total}  queued {tally.queued}  executing {tally.executing}  "
+        f"finished {tally.finished}  requeued {tally.requeued}  seq {tally.last_seq}"
+    )
+
+
+async def _table_equals_replay(stage: Stage) -> bool:
+    """What `headway replay --check` says: 0 equal, 3 different. Raises RuntimeError when it could not compare."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "streams.cli.main", "replay", "--check", "-o", "json"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=stage.environment(),
+    )
+    try:
+        async with asyncio.timeout(CHECK_S):
+            output, errors = await process.communicate()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode not in (OK, CHECK_FAILED):
+        raise RuntimeError(
+            f"headway replay --check ended with {process.returncode}: {errors.decode(errors='replace').strip()}"
+        )
+    if process.returncode == CHECK_FAILED:
+        say((output + errors).decode(errors="replace").strip())
+    return process.returncode == OK
+
+
+def _report(found: dict[str, Any], history: History, published: Sequence[str]) -> None:
+    tally = history.tally
+    for takeover in history.takeovers:
+        say(
+            f"takeover: the supervisor started the decider again; leader epoch {takeover.leader_epoch} came "
+            f"{duration(takeover.silent_us)} after the last event of the one before, and nobody decided in between"
+        )
+    say(_commands_line(tally))
+    waits = found["wait_s"]
+    print()
+    emit(
+        {
+            "placed": f"{found['placed']} of {len(published)}",
+            "finished": found["finished"],
+            "lost": found["lost"],
+            "doubled": found["doubled"],
+            "requeued": found["requeued"],
+            "waited, seconds": f"p50 {waits['p50']:.3f}, p95 {waits['p95']:.3f}, max {waits['max']:.3f}",
+            "events": f"seq 1 to {tally.last_seq}, {found['seq_gaps']} gaps, chain whole, {history.offsets} offsets",
+            "table equals replay": found["table_equals_replay"],
+            "broker": f"Kafka {found['broker']['version']} ({found['broker']['kind']})",
+            "took, seconds": found["wall_s"],
+        },
+        "table",
+    )
+    for name in tally.unfinished(published)[:10]:
+        click.echo(f"not finished: {name}", err=True)
+    longest = tally.longest_wait()
+    if longest is not None:
+        print("\nWhy the longest wait was so long:")
+        for line in why_it_waited(history.events, tally, longest):
+            print(f"  {line}")
+
+
+def _commands_line(tally: Tally) -> str:
+    right = 0
+    example = ""
+    for run in tally.runs.values():
+        if run.client_operation_id.startswith(REAL_PREFIX) and run.finished is not None:
+            number = int(run.client_operation_id.removeprefix(REAL_PREFIX))
+            if run.finished.exit_code == 0 and run.finished.stdout_tail.startswith(expected_output(number)):
+                right += 1
+                example = run.finished.stdout_tail.decode(errors="replace").strip().replace("\n", " | ")
+    return f"real commands: {right} of {COMMANDS} ran with exit code 0 and printed what they should, the last one: {example!r}"
+
+
+def say(line: str) -> None:
+    """Print a line of the story."""
+    print(line, flush=True)
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """One line that changes in place on a terminal; elsewhere a line every five seconds."""
+    if sys.stdout.isatty():
+        with Console().status("") as status:
+            yield lambda text: status.update(text)
+        return
+    last = 0.0
+
+    def show(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= 5:
+            last = time.monotonic()
+            say(text)
+
+    yield show
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    demo(prog_name="infra/demo")
