@@ -147,7 +147,7 @@ class Decider:
             role = self.role
             try:
                 if role is Role.FOLLOWING:
-                    to, because = await self._follow(stop), "silence"
+                    to, because = await self._follow(stop)
                 elif role is Role.OPENING:
                     to, because = await self._open(), "LeaderElected is in the log"
                 elif role is Role.LEADING:
@@ -176,16 +176,17 @@ class Decider:
             if to is not self.role:
                 self._move(to, because)
 
-    async def _follow(self, stop: asyncio.Event) -> Role:
-        """Fold what the leader writes until its silence is this rank's to end."""
+    async def _follow(self, stop: asyncio.Event) -> tuple[Role, str]:
+        """Fold what the leader writes until its silence is this rank's to end; returns the role to move to, and why."""
         fold, events = await self._warm()
         position = fold.shard.position
         self._facts = facts = await self._log.follow({self._facts_at: position + 1})
         watch = self._watch = Watch(self.options.rank, self._monotonic_us())
-        # A log that never had a leader has nobody to wait for; the first in line need not.
-        if self._claim or (self.options.rank == 0 and fold.shard.seq == 0):
+        if self._claim:
             self._claim = False
-            return Role.OPENING
+            return Role.OPENING, "claimed"
+        if self.options.rank == 0 and fold.shard.seq == 0:
+            return Role.OPENING, "the log never had a leader"
         try:
             while not stop.is_set():
                 found = await events.read(max_records=BATCH_RECORDS, timeout_ms=_FOLLOW_POLL_MS)
@@ -194,11 +195,12 @@ class Decider:
                     self._note_fold(fold)
                     watch.events_seen(fold.shard.position, self._monotonic_us())
                 await self._watch_facts(facts, watch)
-                if watch.takeover_due(self._monotonic_us()) and await self._caught_up(events):
-                    return Role.OPENING
+                now_us = self._monotonic_us()
+                if watch.takeover_due(now_us) and await self._caught_up(events):
+                    return Role.OPENING, f"no event for {watch.silent_us(now_us) // 1000} ms while a fact waits"
         finally:
             self._watch = None
-        return Role.STOPPED
+        return Role.STOPPED, "asked to stop"
 
     async def _watch_facts(self, facts: Follower, watch: Watch) -> None:
         """See which facts have come; what they say is of no interest before this decider leads."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from dataclasses import fields, replace
 from events import events as e
 from events import facts as f
 from events.codec import canonical_requirements, decode_event, encode_fact
+from events.reasons import IgnoreReason
 from proto.gen.headway.v1 import placements_pb2
 from streams.decider import Decider, DeciderOptions
 from streams.leadership import Limits
@@ -72,9 +74,7 @@ class Cluster:
         return [placements_pb2.Placement.FromString(record.value) for record in self.records(PLACEMENTS, shard)]
 
     def placed_ids(self, shard: int = 0) -> list[int]:
-        """Dispatch ids in the placements topic, redeliveries left out."""
-        placed = [p.action_placed for p in self.placements(shard) if p.WhichOneof("kind") == "action_placed"]
-        return [placement.dispatch_id for placement in placed if not placement.redelivered]
+        return placed_ids(self.records(PLACEMENTS, shard))
 
 
 def events_of(events: list[e.Event], *kinds: type) -> list[e.Event]:
@@ -100,27 +100,52 @@ def without_elections(events: list[e.Event]) -> list[e.Event]:
 
 
 def assert_exactly_once(cluster: Cluster, shard: int = 0) -> None:
-    """What must hold of every log: seq and chain whole, each fact decided once and in order, each dispatch placed once."""
-    events = cluster.events(shard)
-    causes = [event.cause_offset for event in events if type(event) is not e.LeaderElected]
+    """`check_exactly_once` of what stands in the cluster."""
+    check_exactly_once(**{topic: cluster.records(name, shard) for topic, name in CHECKED.items()})
+
+
+CHECKED = {"facts": FACTS, "events": EVENTS, "placements": PLACEMENTS, "dead_letters": DEAD_LETTERS}
+
+
+def check_exactly_once(
+    *, facts: list[Record], events: list[Record], placements: list[Record], dead_letters: list[Record]
+) -> list[e.Event]:
+    """What must hold of every log: seq and chain whole, each fact decided once and in order, each dispatch placed once.
+
+    Returns the events.
+    """
+    fold = Fold(0)
+    fold.apply(events)
+    assert fold.stale == 0
+    decoded = [decode_event(record.value) for record in events]
+    assert [event.seq for event in decoded] == list(range(1, len(decoded) + 1))
+    causes = [event.cause_offset for event in decoded if type(event) is not e.LeaderElected]
     assert causes == sorted(causes)
-    assert sorted(set(causes)) == [record.offset for record in cluster.records(FACTS, shard)]
+    assert sorted(set(causes)) == [record.offset for record in facts]
     own = Counter(
         event.cause_offset
-        for event in events
+        for event in decoded
         if type(event) in (e.OperationQueued, e.FactRejected, e.Ticked, e.WorkerAdmitted, e.Configured)
     )
     assert not [offset for offset, count in own.items() if count > 1]
-    dispatched = [event.seq for event in events_of(events, e.OperationDispatched)]
-    assert cluster.placed_ids(shard) == dispatched
-    assert len(cluster.records(DEAD_LETTERS, shard)) == len(events_of(events, e.FactRejected)) + len(
-        [event for event in events_of(events, e.FactIgnored) if event.reason.name == "KEY_PARKED"]
-    )
+    assert placed_ids(placements) == [event.seq for event in events_of(decoded, e.OperationDispatched)]
+    turned_away = [
+        event
+        for event in decoded
+        if type(event) is e.FactRejected or (type(event) is e.FactIgnored and event.reason is IgnoreReason.KEY_PARKED)
+    ]
+    assert len(dead_letters) == len(turned_away)
+    return decoded
+
+
+def placed_ids(placements: list[Record]) -> list[int]:
+    """Dispatch ids in the placements, redeliveries left out."""
+    decoded = [placements_pb2.Placement.FromString(record.value) for record in placements]
+    placed = [placement.action_placed for placement in decoded if placement.WhichOneof("kind") == "action_placed"]
+    return [placement.dispatch_id for placement in placed if not placement.redelivered]
 
 
 def configured(instance: str = "main", **options: object) -> f.Configured:
-    import json
-
     return f.Configured(instance, json.dumps({"kind": "simple", **options}))
 
 

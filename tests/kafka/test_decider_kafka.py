@@ -1,0 +1,225 @@
+"""Deciders as processes on real Kafka: killed in the middle of a burst, taken over from, restarted; and what the log holds then."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from events import events as e
+from events.codec import encode_fact
+from streams.kafka_log import KafkaLog
+from streams.log import Outgoing, Record
+from streams.ownership import Role
+from streams.recovery import Fold
+from streams.topics import EVENTS, FACTS, topic_table
+from tests.streams.deciding import (
+    CHECKED,
+    check_exactly_once,
+    configured,
+    connected,
+    decider,
+    events_of,
+    leading,
+    queued,
+    running,
+    until,
+)
+
+DEADLINE_S = 60.0
+
+
+class Site:
+    """One log of its own on the shared broker, and decider processes on it."""
+
+    def __init__(self, bootstrap: str, prefix: str, directory: Path) -> None:
+        self.bootstrap, self.prefix, self._directory = bootstrap, prefix, directory
+        self.log = KafkaLog(bootstrap, prefix=prefix)
+        self.processes: list[asyncio.subprocess.Process] = []
+
+    async def put(self, *facts: object, shard: int = 0) -> None:
+        keyed = [(getattr(fact, "client_operation_id", "") or getattr(fact, "endpoint", ""), fact) for fact in facts]
+        await self.log.publish(
+            (FACTS, shard), [Outgoing(encode_fact(fact), key.encode() or None) for key, fact in keyed]
+        )
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """A `headway decider run` process; its lines go to a file named by its number."""
+        output = (self._directory / f"decider-{len(self.processes)}.log").open("wb")
+        with output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "streams.cli.main", "decider", "run", *arguments),
+                stderr=output,
+                env={
+                    **os.environ,
+                    "HEADWAY_BOOTSTRAP_SERVERS": self.bootstrap,
+                    "HEADWAY_TOPIC_PREFIX": self.prefix,
+                    "HEADWAY_HOME": str(self._directory),
+                },
+            )
+        self.processes.append(process)
+        return process
+
+    def lines(self, number: int) -> str:
+        return (self._directory / f"decider-{number}.log").read_text()
+
+    async def said(self, number: int, what: str) -> None:
+        await until(
+            lambda: what in self.lines(number), f"decider {number} says {what!r}; it said\n{self.lines(number)}"
+        )
+
+    async def records(self, topic: str, shard: int = 0) -> list[Record]:
+        """Every committed record of one partition."""
+        partition = (topic, shard)
+        follower = await self.log.follow({partition: None})
+        found: list[Record] = []
+        try:
+            end = await follower.end_offset(partition)
+            while await follower.position(partition) < end:
+                found += (await follower.read(max_records=5000)).get(partition, [])
+        finally:
+            await follower.close()
+        return found
+
+    async def check(self, shard: int = 0) -> list[e.Event]:
+        """`check_exactly_once` of what stands in the log."""
+        return check_exactly_once(**{name: await self.records(topic, shard) for name, topic in CHECKED.items()})
+
+    async def all_decided(self, shard: int = 0) -> None:
+        """Wait until the log holds an event of its last fact; ticks go on, so it is the last one that is there now."""
+        last = (await self.records(FACTS, shard))[-1].offset
+        follower = await self.log.follow({(EVENTS, shard): None})
+        fold = Fold(shard)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DEADLINE_S
+        try:
+            while fold.shard.position < last:
+                assert loop.time() < deadline, f"decided up to {fold.shard.position} of {last}"
+                fold.apply((await follower.read(max_records=5000)).get((EVENTS, shard), []))
+        finally:
+            await follower.close()
+
+    async def stop(self) -> None:
+        """End every process in good order, so that no fact is in the log without an event."""
+        for process in self.processes:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            await asyncio.wait_for(process.wait(), DEADLINE_S)
+
+
+@pytest.fixture
+async def site(kafka: str, tmp_path: Path) -> AsyncIterator[Site]:
+    made = Site(kafka, f"d{uuid.uuid4().hex[:8]}-", tmp_path)
+    try:
+        await made.log.ensure_topics(topic_table(2))
+        yield made
+    finally:
+        for process in made.processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        await made.log.close()
+
+
+async def test_a_kill_in_a_burst_is_taken_over_without_a_gap_a_loss_or_a_double(site: Site) -> None:
+    await site.put(configured(), connected("w1", 2_000_000_000))
+    first = await site.start("--shard", "0", "--claim")
+    await site.said(0, "opening to leading")
+    await site.start("--shard", "0", "--rank", "1")
+    await site.said(1, "started")
+
+    async def burst() -> None:
+        for batch in range(60):
+            await site.put(*(queued(f"a{batch}-{number}") for number in range(100)))
+            published.append(batch)
+
+    published: list[int] = []
+    bursting = asyncio.create_task(burst())
+    await until(lambda: len(published) > 15)
+    first.send_signal(signal.SIGKILL)
+    await site.said(1, "opening to leading")
+    await bursting
+    await site.all_decided()
+    await site.start("--shard", "0", "--rank", "2")  # the restarted one stands by and leaves the leader alone
+    await site.said(2, "started")
+    await site.stop()
+    events = await site.check()
+    assert [event.leader_epoch for event in events_of(events, e.LeaderElected)] == [1, 2]
+    assert len(events_of(events, e.OperationQueued)) == len(events_of(events, e.OperationDispatched)) == 6000
+    assert "following to stopped" in site.lines(2)
+    assert [process.returncode for process in site.processes] == [-signal.SIGKILL, 0, 0]
+
+
+async def test_a_lone_decider_that_is_killed_and_restarted_goes_on_where_it_was(site: Site) -> None:
+    await site.put(configured(), connected("w1", 2_000_000_000))
+    for number in range(3):
+        process = await site.start("--shard", "0")
+        await site.said(number, "opening to leading")
+        await site.put(*(queued(f"a{number}-{count}") for count in range(200)))
+        await site.all_decided()
+        if number < 2:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+            await site.put(*(queued(f"b{number}-{count}") for count in range(50)))
+    await site.stop()
+    events = await site.check()
+    assert len(events_of(events, e.OperationDispatched)) == 700
+    assert not events_of(events, e.OperationRequeued)
+
+
+async def test_two_deciders_that_both_claim_never_both_append(site: Site) -> None:
+    await site.put(configured(), connected("w1", 2_000_000_000))
+    deciders = [decider(KafkaLog(site.bootstrap, prefix=site.prefix), most_facts=20) for _ in range(2)]
+    try:
+        async with running(deciders[0]):
+            await leading(deciders[0])
+            putting = asyncio.create_task(site.put(*(queued(f"a{number}") for number in range(500))))
+            async with running(deciders[1]):
+                await leading(deciders[1])
+                await putting
+                await until(lambda: deciders[0].role is Role.FOLLOWING)
+                await site.all_decided()
+        assert deciders[0].stats.fencings == 1
+        await site.check()
+    finally:
+        for one in deciders:
+            await one._log.close()
+
+
+async def test_one_process_owns_several_shards_and_shows_its_counters(site: Site) -> None:
+    for shard in range(2):
+        await site.put(configured(f"i{shard}"), connected("w1", instance=f"i{shard}"), shard=shard)
+        await site.put(queued("a", instance=f"i{shard}"), shard=shard)
+    await site.start("--health-port", "0")
+    for shard in range(2):
+        await site.all_decided(shard)
+    await site.said(0, "health=")
+    address = site.lines(0).split("health=")[1].split()[0]
+    async with aiohttp.ClientSession() as http:
+        async with http.get(f"{address}/healthz") as answer:
+            assert (answer.status, await answer.json()) == (
+                200,
+                {"ok": True, "roles": {"0": "leading", "1": "leading"}},
+            )
+        async with http.get(f"{address}/stats") as answer:
+            assert [shard["leader_epoch"] for shard in (await answer.json())["shards"]] == [1, 1]
+    await site.stop()
+    for shard in range(2):
+        assert len(events_of(await site.check(shard), e.OperationDispatched)) == 1
+
+
+async def test_a_shard_that_does_not_exist_is_an_error_with_its_remedy(site: Site) -> None:
+    process = await site.start("--shard", "7")
+    assert await asyncio.wait_for(process.wait(), DEADLINE_S) == 1
+    assert "no-such-partition" in site.lines(0)
+    assert "headway topics apply --shards N" in site.lines(0)
