@@ -60,7 +60,9 @@ def build_batches(
     for value, key, headers in records:
         written = (
             None
-            if small and batch.record_count() and batch.size() + batch_of_one_bytes(Outgoing(value, key, headers)) > limit
+            if small
+            and batch.record_count()
+            and batch.size() + batch_of_one_bytes(Outgoing(value, key, headers)) > limit
             else batch.append(timestamp=timestamp_ms, key=key, value=value, headers=list(headers) if headers else [])
         )
         if written is None:

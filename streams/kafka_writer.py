@@ -67,7 +67,9 @@ class KafkaWriter:
         if self._ended:
             raise Closed(f"the writer of {self._transactional_id!r}", self._ended)
         if self._appending:
-            raise RuntimeError(f"two appends at once by the writer of {self._transactional_id!r}; it belongs to one task")
+            raise RuntimeError(
+                f"two appends at once by the writer of {self._transactional_id!r}; it belongs to one task"
+            )
         self._appending = True
         try:
             await self._append(batches)
@@ -134,7 +136,9 @@ class KafkaWriter:
             error = refusal
         # Every one of them: a commit does not fail because a batch did, it leaves it out.
         results = await asyncio.gather(*(item.future for item in sent), return_exceptions=True)
-        failed = [(item, result) for item, result in zip(sent, results, strict=True) if isinstance(result, BaseException)]
+        failed = [
+            (item, result) for item, result in zip(sent, results, strict=True) if isinstance(result, BaseException)
+        ]
         if not failed and error is None:
             self._phase = "commit"
             await producer.commit_transaction()

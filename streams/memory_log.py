@@ -120,7 +120,10 @@ class MemoryLog:
             self._wake()
         if fault is not None:
             raise OutcomeUnknown(
-                f"publish to {partition[0]}[{partition[1]}]", phase="publish", waited_ms=0, because="ordered by the test"
+                f"publish to {partition[0]}[{partition[1]}]",
+                phase="publish",
+                waited_ms=0,
+                because="ordered by the test",
             )
         return offsets
 

@@ -122,7 +122,7 @@ def _decoded(record: Record) -> tuple[str, int]:
         content = json.loads(record.value)
         shard = content["shard"] if isinstance(content, dict) else None
         if type(shard) is not int or shard < 0:
-            raise ValueError(f"its value is {record.value[:80]!r}, not {{\"shard\": N}}")
+            raise ValueError(f'its value is {record.value[:80]!r}, not {{"shard": N}}')
         return record.key.decode(), shard
     except (ValueError, KeyError) as error:
         raise UnreadableShardMap(SHARD_MAP, record.offset, f"unreadable record: {error}") from error
