@@ -114,8 +114,6 @@ class Family:
     def first_within(self, limit: int) -> tuple[int, Block | None]:
         """The least head key among classes that ask at most `limit` of the sorted pool, and its block."""
         blocks = self.blocks
-        if self.most <= limit:
-            return self.low, blocks[self.lows.index(self.low)]
         last = bisect_right(self.starts, limit) - 1
         if last < 0:
             return NEVER, None
@@ -152,7 +150,7 @@ class Shelf:
         self._sorted_pool = sorted_pool
         self._work = work
         self._families: dict[tuple[tuple[int, int], ...], Family] = {}
-        self._scan: list[Family] = []  # the same, to go through
+        self._scan: list[tuple[int, int, Family]] = []  # the same to go through, with the first pool and ask of each
 
     def add(self, c: DemandClass) -> None:
         """Put class `c` on the shelf."""
@@ -160,7 +158,7 @@ class Shelf:
         family = self._families.get(rest)
         if family is None:
             family = self._families[rest] = Family(rest, self._sorted_pool)
-            self._scan.append(family)
+            self._scan.append((family.pool, family.ask, family))
         family.add(c)
 
     def discard(self, c: DemandClass) -> None:
@@ -170,18 +168,22 @@ class Shelf:
         if not family.size:
             rest = tuple(pair for pair in c.demand.amounts if pair[0] != self._sorted_pool)
             del self._families[rest]
-            self._scan.remove(family)
+            self._scan = [row for row in self._scan if row[2] is not family]
 
     def first_for(self, free: list[int], best: int) -> tuple[int, Block | None]:
         """The class with the least head key below `best` that fits `free`, as (key, its block); (best, None) when there is none."""
         found: Block | None = None
         limit = free[self._sorted_pool]
-        for family in self._scan:
-            if free[family.pool] < family.ask:
+        for pool, ask, family in self._scan:
+            if free[pool] < ask:
                 continue
             if family.stale:
                 self._work.classes_updated += family.freshen()
-            if family.low >= best or (family.more and any(free[pool] < asked for pool, asked in family.more)):
+            if family.low >= best or (family.more and any(free[p] < asked for p, asked in family.more)):
+                continue
+            if family.most <= limit:
+                best = family.low
+                found = family.blocks[family.lows.index(best)]
                 continue
             key, block = family.first_within(limit)
             if key < best:

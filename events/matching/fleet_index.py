@@ -9,8 +9,6 @@
 Signatures, needs and reaches come and go with workers and classes, so memory follows what is live, not what was ever seen.
 """
 
-from operator import gt
-
 from events.fitting import StaticNeed
 from events.matching.class_index import Shelf
 from events.matching.demand_class import DemandClass
@@ -143,30 +141,6 @@ class FleetIndex:
             else:
                 del self._declared[name]
                 self._splitting.pop(name, None)
-
-    def refresh(self, seat: Seat) -> bool:
-        """Take over what changed in the row; whether the worker may take what it could not take before."""
-        worker, line = seat.worker, seat.line
-        recency = worker.recency
-        promoted = recency != seat.recency
-        # `line.touch` written out: this runs twice a decision.
-        line.stale[seat] = None
-        if promoted:
-            seat.recency = recency
-            if recency > line.last:
-                line.last = recency
-                line.members.move_to_end(seat)
-            else:
-                line.ordered = False
-        for merged in seat.signature.merged:
-            merged.touch(seat, promoted)
-        before = seat.free
-        if not worker.accepts():
-            seat.free = None
-            return False
-        seat.free = free = worker.remaining.copy()
-        # Lists compare by their first difference: greater means room in that pool; otherwise a later pool may still have grown.
-        return before is None or free > before or any(map(gt, free, before))
 
     def _place(self, seat: Seat) -> None:
         worker = seat.worker

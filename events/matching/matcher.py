@@ -10,6 +10,7 @@ Decisions depend on the rows alone, never on the history of the indexes: a match
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import gt
 
 from events.config import AllocationStrategy, SchedulerConfig
 from events.fitting import Demand
@@ -132,7 +133,18 @@ class Matcher:
         seat: Seat | None = w.index
         if seat is None:
             raise ValueError(f"worker {w.endpoint!r} is not in the fleet; it cannot be refreshed")
-        if self._fleet.refresh(seat):
+        promoted = seat.recency != w.recency
+        seat.recency = w.recency
+        seat.line.touch(seat, promoted)
+        for merged in seat.signature.merged:
+            merged.touch(seat, promoted)
+        before = seat.free
+        if not w.accepts():
+            seat.free = None
+            return
+        seat.free = free = w.remaining.copy()
+        # Lists compare by their first difference: greater means room in that pool; otherwise a later pool may still have grown.
+        if before is None or free > before or seat in self._dirty_workers or any(map(gt, free, before)):
             self._dirty_workers[seat] = 0
 
     def everything_dirty(self) -> None:
@@ -149,11 +161,13 @@ class Matcher:
 
         Asking twice without a change gives the same answer.
         """
+        workers, dirty = self._dirty_workers, self._dirty_classes
+        if not workers and not dirty.listed:
+            return None
         if not self._queued:
-            self._dirty_workers.clear()
+            workers.clear()
             return None
         key, block, seat = NEVER, None, None
-        workers = self._dirty_workers
         if len(workers) == 1:
             (seat,) = workers
             key, block = self._first_for(seat, NEVER)
@@ -161,7 +175,6 @@ class Matcher:
                 workers.clear()
         elif workers:
             key, block, seat = self._first_for_dirty_workers()
-        dirty = self._dirty_classes
         while dirty.listed and (c := dirty.first()) is not None and c.key <= key:
             found = self._fleet.first_fit(c)
             if found is not None:

@@ -1,8 +1,9 @@
 """A line of workers in recency order: the first that fits, without a walk over the fleet.
 
 A worker that is promoted goes to the tail, so its old slot is left dead and the line is laid out again only when it is full: O(1) a
-promotion over time. Over the slots stands one tournament of maxima per pool. Everything is lazy: a change only marks its worker stale;
-the leaves are brought up to date when a search gets past the probes, which in an idle fleet it hardly ever does.
+promotion over time. Over the slots stands one tournament of maxima per pool. Everything is lazy: a change only marks its worker. The order
+is brought up to date by the next search, which in a backlog may never come; the leaves by one that gets past the probes, which in an idle
+fleet it hardly ever does.
 """
 
 from collections import OrderedDict
@@ -49,17 +50,17 @@ class SlotLine:
     __slots__ = (
         "_capacity",
         "_finger",
+        "_last",
         "_slots",
+        "_stale",
         "_stamps",
         "_tail",
+        "_touched",
         "_trees",
         "_work",
-        "last",
         "members",
-        "ordered",
         "pools",
         "probes",
-        "stale",
         "totals",
     )
 
@@ -67,11 +68,13 @@ class SlotLine:
         self.pools = pools
         self.totals = totals
         self.probes = probes
-        self.members: OrderedDict[Seat, int] = OrderedDict()  # by recency while `ordered`; to the slot, -1 without one
-        self.ordered = True
-        self.last = -1  # greatest recency so far
+        self.members: OrderedDict[Seat, int] = (
+            OrderedDict()
+        )  # by recency, but for those touched; to the slot, -1 without one
+        self._last = -1  # greatest recency among those in order
+        self._touched: dict[Seat, bool] = {}  # changed since the last search; whether promoted, so no longer in place
         self._work = work
-        self.stale: dict[Seat, None] = {}  # those whose leaves are not up to date
+        self._stale: dict[Seat, None] = {}  # those whose leaves are not up to date
         self._capacity = 0  # slots; a power of two; 0 until a search needs the tree
         self._slots: list[Seat | None] = []
         self._stamps: list[int] = []  # per slot: recency of its seat when it was placed there
@@ -82,38 +85,32 @@ class SlotLine:
     def add(self, seat: Seat) -> None:
         """A worker joins the line."""
         self.members[seat] = -1
-        self.stale[seat] = None
-        self._order(seat)
+        self._touched[seat] = True
 
     def discard(self, seat: Seat) -> None:
         """A worker leaves the line."""
         slot = self.members.pop(seat)
-        self.stale.pop(seat, None)
+        self._touched.pop(seat, None)
+        self._stale.pop(seat, None)
         if slot >= 0:
             self._clear(slot)
         if not self.members:
-            self.ordered, self.last = True, -1
+            self._last = -1
 
     def touch(self, seat: Seat, promoted: bool) -> None:
         """The seat's amounts, acceptance or (`promoted`) recency changed."""
-        self.stale[seat] = None
         if promoted:
-            self._order(seat)
-
-    def _order(self, seat: Seat) -> None:
-        if seat.recency > self.last:
-            self.last = seat.recency
-            self.members.move_to_end(seat)
+            self._touched[seat] = True
         else:
-            self.ordered = False  # rows loaded in another order: sorted once, before the next search
+            self._touched.setdefault(seat, False)
 
     def first_fit(self, c: DemandClass, newest: bool, bound: int | None) -> Seat | None:
         """The first seat that class `c` fits, by recency ascending (`newest`: descending), better than recency `bound` where given.
 
         A seat that is no better than `bound` may be returned or not; the caller compares.
         """
-        if not self.ordered:
-            self._sort()
+        if self._touched:
+            self._order()
         a, b, p, q, more = c.ask_a, c.ask_b, c.pool_a, c.pool_b, c.more
         left = self.probes
         for seat in reversed(self.members) if newest else self.members:
@@ -136,7 +133,7 @@ class SlotLine:
             self._work.workers_probed += self.probes - left
             return None
         self._work.workers_probed += self.probes
-        if self.stale:
+        if self._stale:
             self._freshen()
         return self._rightmost(a, b, p, q, more) if newest else self._leftmost(a, b, p, q, more)
 
@@ -193,15 +190,26 @@ class SlotLine:
                 return None
             node -= 1
 
-    def _sort(self) -> None:
-        self.members = OrderedDict.fromkeys(sorted(self.members, key=_recency), -1)
-        self.last = next(reversed(self.members)).recency if self.members else -1
-        self.ordered = True
-        self._capacity = 0
-        self.stale.update(dict.fromkeys(self.members))
+    def _order(self) -> None:
+        touched, members = self._touched, self.members
+        promoted = [seat for seat, moved in touched.items() if moved]
+        if promoted:
+            if len(promoted) > 1:
+                promoted.sort(key=_recency)
+            if promoted[0].recency > self._last:
+                for seat in promoted:
+                    members.move_to_end(seat)
+            else:
+                # Rows loaded in another order than they were promoted in: sorted and laid out anew.
+                self.members = OrderedDict.fromkeys(sorted(members, key=_recency), -1)
+                self._capacity = 0
+                self._stale = dict.fromkeys(self.members)
+            self._last = next(reversed(self.members)).recency
+        self._stale.update(dict.fromkeys(touched))
+        touched.clear()
 
     def _freshen(self) -> None:
-        stale, members, slots = self.stale, self.members, self._slots
+        stale, members, slots = self._stale, self.members, self._slots
         # Deferred work is bounded: past an eighth of the line one bulk lay-out is cheaper than leaf by leaf.
         if self._tail + len(stale) > self._capacity or len(stale) > (len(members) >> 3) + 8:
             self._lay_out()
@@ -260,7 +268,7 @@ class SlotLine:
                 tree = level + tree
             self._trees.append([REFUSES, *tree])
         self._capacity, self._tail, self._finger = capacity, count, 0
-        self.stale.clear()
+        self._stale.clear()
 
 
 def _recency(seat: Seat) -> int:
