@@ -60,6 +60,7 @@ class Rehearsal:
         ticker: whether a `Tick` is added every 500 ms of virtual time, as the deciders' ticker does. Without it a gap of more than
             3 s is an outage of the log.
         build: what LeaderElected says of the build.
+        keep_history: whether `events` and `outbounds` are kept. The records of events are, in any case: a restart needs them.
 
     Attributes:
         events: every event so far, in order of `seq`.
@@ -67,8 +68,8 @@ class Rehearsal:
         now_us: the virtual time; None before the first fact.
     """
 
-    def __init__(self, *, ticker: bool = True, build: str = "") -> None:
-        self.ticker, self.build = ticker, build
+    def __init__(self, *, ticker: bool = True, build: str = "", keep_history: bool = True) -> None:
+        self.ticker, self.build, self.keep_history = ticker, build, keep_history
         self.events: list[Event] = []
         self.outbounds: list[Outbound] = []
         self.now_us: int | None = None
@@ -166,8 +167,9 @@ class Rehearsal:
         sent = outbox(self._shard, caused, fact)
         self._chain = chain
         self._records += records
-        self.events += caused
-        self.outbounds += sent
+        if self.keep_history:
+            self.events += caused
+            self.outbounds += sent
 
     def _rebuild(self) -> None:
         fold = Fold(0)

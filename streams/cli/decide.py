@@ -13,7 +13,7 @@ import click
 
 from events.config import DEFAULT_CONFIG, canonical_config
 from events.errors import HeadwayError, InvalidFact
-from events.events import EVENT_KINDS, Event, FactRejected
+from events.events import EVENT_KINDS, Event, FactRejected, OperationQueued
 from events.fact_rules import shown, unreadable
 from events.facts import Configured, Fact
 from events.jsonform import DEFAULT_INSTANCE, event_to_json, fact_from_json, json_key, json_object
@@ -89,9 +89,11 @@ def command(
     A line that is no valid fact becomes a FactRejected event, as it would on the topic.
     """
     hidden = frozenset().union(*hide) | ({"Ticked"} if quiet_ticks else frozenset())
-    rehearsal = Rehearsal(ticker=not no_ticker, build=version())
+    rehearsal = Rehearsal(ticker=not no_ticker, build=version(), keep_history=False)
+    queued = 0
     for number, caused in _decided(rehearsal, file):
         _print(caused, hidden)
+        queued += sum(type(event) is OperationQueued for event in caused)
         if strict:
             _stop_at_rejection(number, caused)
     if until_us is not None:
@@ -100,7 +102,7 @@ def command(
         except HeadwayError as error:
             raise Failure(f"--until-us: {_said(error)}", code=error.code) from error
     if summary:
-        _summarise(rehearsal)
+        _summarise(rehearsal, queued)
 
 
 def _decided(rehearsal: Rehearsal, lines: Iterable[bytes]) -> Iterator[tuple[int, list[Event]]]:
@@ -167,12 +169,12 @@ def _stop_at_rejection(number: int, caused: Iterable[Event]) -> None:
             )
 
 
-def _summarise(rehearsal: Rehearsal) -> None:
+def _summarise(rehearsal: Rehearsal, queued: int) -> None:
     """Say what became of each operation: counts, then a table of the first ones."""
     shard = rehearsal.shard
     rows = [_summary_row(operation) for operation in shard.operations.values()]
     counts = Counter(row["state"] for row in rows)
-    forgotten = sum(type(event).__name__ == "OperationQueued" for event in rehearsal.events) - len(rows)
+    forgotten = queued - len(rows)
     parts = [f"{count} {state}" for state, count in sorted(counts.items())]
     if forgotten:
         parts.append(f"{forgotten} forgotten")

@@ -204,5 +204,11 @@ def test_the_summary_says_what_became_of_each_operation_on_standard_error():
     assert "main/op-2" not in result.stdout
 
 
+def test_the_summary_counts_what_was_forgotten():
+    cancel = {"at_us": 1_000_000, "kind": "CancelRequested", "client_operation_id": "a"}
+    _, result = decide(ACTION, cancel, args=["--summary", "--until-us", "70000000"])
+    assert "operations: 1 forgotten" in result.stderr
+
+
 def test_the_same_lines_give_the_same_bytes():
     assert decide(WORKER, ACTION, RESTART)[1].stdout == decide(WORKER, ACTION, RESTART)[1].stdout
