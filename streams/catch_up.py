@@ -115,7 +115,7 @@ class ShardReader:
         self._log = log
         self._follower: Follower | None = None
         self._lock = asyncio.Lock()
-        self._quiet_end = 0
+        self._seen = 0  # everything below this offset was read here
 
     async def catch_up(self, to_seq: int | None = None) -> int:
         """Fold up to event `to_seq`, or to what is the last stable offset now; returns how many events that were.
@@ -141,7 +141,6 @@ class ShardReader:
                         address=f"offset {self.table.shard.next_offset}",
                         waited_ms=round(PATIENCE_S * 1000),
                     )
-            self._quiet_end = max(self._quiet_end, end)
             folded = self.table.shard.seq - begun_seq
             self.caught_up_events += folded
             return folded
@@ -176,7 +175,8 @@ class ShardReader:
                 follower = await self._at_position()
         end = await follower.end_offset(self.partition)
         # Behind the last event lies the end of its transaction; a reader that has been there knows that it is no event.
-        return 0 if end <= self._quiet_end else max(0, end - self.table.shard.next_offset)
+        self._seen = max(self._seen, await follower.position(self.partition))
+        return max(0, end - max(self._seen, self.table.shard.next_offset))
 
     async def forget_connection(self) -> None:
         """Read on over a new connection next time; for after the log did not answer."""

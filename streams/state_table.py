@@ -413,7 +413,7 @@ class StateTable:
             shard: {
                 "caught_up": reading.caught_up,
                 "read_by": reading.by,
-                "behind": reading.behind,
+                "lag": reading.behind,
                 "heals": reading.reader.heals,
                 "led": reading.led,
                 "events_by_agent": reading.agent_events,

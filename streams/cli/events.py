@@ -1,0 +1,142 @@
+"""`headway events tail`: the event log, in `seq` order, for people or as JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from events.codec import envelope_of
+from events.events import EVENT_KINDS
+from events.jsonform import event_to_json
+from streams.cli.output import emit_line, output_option
+from streams.connection import connected
+from streams.errors import NoSuchTopic
+from streams.event_tail import Tailed, tail
+from streams.log import Log, Partition
+from streams.settings import load_settings
+from streams.topics import EVENTS
+
+ON_TOP = ("seq", "offset", "shard", "at_us", "cause_offset", "kind")
+
+
+@click.group("events")
+def command() -> None:
+    """Read the event log."""
+
+
+@command.command("tail")
+@click.option("--shard", type=click.IntRange(min=0), default=0, show_default=True, help="Of which shard.")
+@click.option("--from-seq", type=click.IntRange(min=1), help="The first event to show [default: 1].")
+@click.option("--last", type=click.IntRange(min=0), help="Begin so many events before the end instead.")
+@click.option("--follow/--no-follow", default=False, help="Go on with what comes, until Ctrl-C.")
+@click.option("--limit", type=click.IntRange(min=1), help="End after so many.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(sorted(EVENT_KINDS), case_sensitive=False),
+    metavar="KIND",
+    help="Only events of this kind; several may be given.",
+)
+@output_option
+def tail_events(
+    shard: int,
+    from_seq: int | None,
+    last: int | None,
+    follow: bool,
+    limit: int | None,
+    kinds: tuple[str, ...],
+    output: str,
+) -> None:
+    """Print events in `seq` order, one a line: the whole log of a shard, unless told otherwise.
+
+    Ends with an error at a gap in `seq` or a broken chain, and shows nothing past it.
+    """
+    if from_seq is not None and last is not None:
+        raise click.UsageError("--from-seq and --last both say where to begin; give one of them")
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+        asyncio.run(_tail(shard, from_seq, last, follow, limit, frozenset(kinds), output))
+
+
+async def _tail(
+    shard: int,
+    from_seq: int | None,
+    last: int | None,
+    follow: bool,
+    limit: int | None,
+    kinds: frozenset[str],
+    output: str,
+) -> None:
+    shown = 0
+    async with connected(load_settings(), client_id="headway-events") as log:
+        begin = from_seq or 1
+        if last is not None:
+            begin = await _last_seq(log, shard) - last + 1
+        async with aclosing(_matching(tail(log, shard, from_seq=max(1, begin), follow=follow), kinds)) as found:
+            async for tailed in found:
+                _print(tailed, output)
+                shown += 1
+                if shown == limit:
+                    return
+
+
+async def _matching(tailing: AsyncGenerator[Tailed, None], kinds: frozenset[str]) -> AsyncGenerator[Tailed, None]:
+    async with aclosing(tailing) as found:
+        async for tailed in found:
+            if not kinds or type(tailed.event).__name__ in kinds:
+                yield tailed
+
+
+async def _last_seq(log: Log, shard: int) -> int:
+    """The seq of the newest event; 0 when there is none."""
+    partition: Partition = (EVENTS, shard)
+    topics = await log.describe_topics()
+    if EVENTS not in topics:
+        raise NoSuchTopic(EVENTS, topics)
+    follower = await log.follow({partition: None})
+    try:
+        first = await follower.beginning_offset(partition)
+        end = await follower.end_offset(partition)
+        step, seq = 64, 0
+        while not seq and end > first:
+            begin = max(first, end - step)
+            follower.seek(partition, begin)
+            while await follower.position(partition) < end:
+                for record in (await follower.read(timeout_ms=200)).get(partition, ()):
+                    seq = max(seq, envelope_of(record.value).seq)
+            if begin == first:
+                break
+            step *= 8  # only aborted records in the last ones: look further back
+        return seq
+    finally:
+        await follower.close()
+
+
+def _print(tailed: Tailed, output: str) -> None:
+    said = event_to_json(tailed.event, offset=tailed.offset, shard=tailed.shard)
+    if output == "json":
+        emit_line(said)
+        return
+    at = datetime.fromtimestamp(said["at_us"] / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    fields = " ".join(f"{name}={_plain(value)}" for name, value in said.items() if name not in ON_TOP and _says(value))
+    click.echo(f"{said['seq']:>8}  {at}  {said['kind']:<22}  {fields}".rstrip())
+
+
+def _says(value: Any) -> bool:
+    return value is not None and value != "" and value != [] and value is not False
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict) and value[0].keys() == {"name", "value"}:
+        return ",".join(f"{pair['name']}={pair['value']}" for pair in value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"))
+    text = str(value)
+    return json.dumps(text) if any(character in text for character in ' "\n\t=') else text

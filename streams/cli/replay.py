@@ -1,0 +1,204 @@
+"""`headway replay`: folds the event log from its beginning, and with `--check` holds the state table against it, row by row."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from projections import keys
+from projections.rows import MemoryRows
+from projections.table import Table
+from proto.gen.headway.v1 import rows_pb2
+from streams.cli.main import CHECK_FAILED
+from streams.cli.output import Column, emit, note, output_option, progress
+from streams.connection import connected
+from streams.errors import NoSuchPartition, NoSuchTopic
+from streams.log import Log
+from streams.replay import Comparison, Replayed, compare, replay
+from streams.settings import Settings, load_settings
+from streams.state_table import place_of
+from streams.store import Store
+from streams.topics import EVENTS
+from streams.views import Views, ViewsUnreachable
+
+PAGE = 5_000
+
+MESSAGES: dict[bytes, type[Any]] = {
+    keys.SHARD: rows_pb2.ShardRow,
+    keys.COUNTER: rows_pb2.CounterRow,
+    keys.INSTANCE: rows_pb2.InstanceRow,
+    keys.OPERATION: rows_pb2.OperationRow,
+    keys.WORKER: rows_pb2.WorkerRow,
+}
+
+
+@click.command("replay")
+@click.option("--shard", "shards", multiple=True, type=click.IntRange(min=0), help="Only this one [default: all].")
+@click.option("--check", is_flag=True, help="Compare with the state table, row by row, at the position it stands at.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The table's directory, read when its process does not answer [default: that of `state-table run`].",
+)
+@output_option
+def command(shards: tuple[int, ...], check: bool, data_dir: Path | None, output: str) -> None:
+    """Fold the event log of each shard from its beginning, from the log alone.
+
+    Says how many events there are, how fast they were folded, whether `seq` has gaps and whether the chain of digests is whole. Exit
+    code 3 when the log is damaged, or when with --check the table differs from the replay.
+    """
+    asyncio.run(_replay(shards, check, data_dir, output))
+
+
+async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, output: str) -> None:
+    settings = load_settings()
+    reports: list[dict[str, Any]] = []
+    comparisons: list[Comparison] = []
+    async with connected(settings, client_id="headway-replay") as log:
+        wanted = shards or await _all_shards(log)
+        for shard in wanted:
+            rows = _table_rows(settings, data_dir, shard) if check else None
+            until = None if rows is None else _position(rows, shard).next_offset
+            replayed = await _with_progress(log, shard, until)
+            report = _report(replayed)
+            if rows is not None:
+                table = _position(rows, shard)
+                held = replayed.table.rows
+                assert isinstance(held, MemoryRows)
+                # A table that nothing was folded into yet has no rows at all; the replay of nothing has its position.
+                comparison = compare(held.by_key if table.seq or replayed.seq else {}, rows)
+                comparisons.append(comparison)
+                report |= {
+                    "table_seq": table.seq,
+                    "rows": comparison.rows,
+                    "differing": comparison.differing,
+                    "equal": comparison.equal,
+                    "differences": [_difference(*difference) for difference in comparison.first],
+                }
+            reports.append(report)
+    _print(reports, check, output)
+    damaged = any(report["damage"] for report in reports)
+    if damaged or not all(comparison.equal for comparison in comparisons):
+        sys.exit(CHECK_FAILED)
+
+
+async def _all_shards(log: Log) -> tuple[int, ...]:
+    topics = await log.describe_topics()
+    if EVENTS not in topics:
+        raise NoSuchTopic(EVENTS, topics)
+    return tuple(range(topics[EVENTS].partitions))
+
+
+async def _with_progress(log: Log, shard: int, until: int | None) -> Replayed:
+    topics = await log.describe_topics()
+    if EVENTS not in topics:
+        raise NoSuchTopic(EVENTS, topics)
+    if shard >= topics[EVENTS].partitions:
+        raise NoSuchPartition((EVENTS, shard), topics[EVENTS].partitions)
+    follower = await log.follow({(EVENTS, shard): None})
+    try:
+        end = await follower.end_offset((EVENTS, shard)) if until is None else until
+    finally:
+        await follower.close()
+    with progress(f"replaying shard {shard}", end) as advance:
+        return await replay(log, shard, until_offset=until, progress=advance)
+
+
+def _table_rows(settings: Settings, data_dir: Path | None, shard: int) -> dict[bytes, bytes]:
+    """Every row of the table: from its process, else from its directory."""
+    views = Views(settings.views_address, timeout_s=60.0)
+    rows: dict[bytes, bytes] = {}
+    after = snapshot = None
+    try:
+        while True:
+            page = views.get("/v1/rows", shard=shard, after=after, snapshot=snapshot, limit=PAGE)
+            rows.update((bytes.fromhex(key), bytes.fromhex(value)) for key, value in page["rows"])
+            if not page["more"]:
+                return rows
+            after, snapshot = page["rows"][-1][0], page["snapshot"]
+    except ViewsUnreachable:
+        directory = place_of(settings, data_dir).data_dir
+        store = Store.read_only(directory)
+    note(f"the read side does not answer at {settings.views_address}; reading its table in {directory}")
+    try:
+        prefix = keys.shard_prefix(shard)
+        return dict(store.scan(prefix, keys.after_prefix(prefix)))
+    finally:
+        store.close()
+
+
+def _position(rows: Mapping[bytes, bytes], shard: int) -> rows_pb2.ShardRow:
+    held = MemoryRows()
+    held.by_key.update(rows)
+    return Table(held, shard).shard
+
+
+def _report(replayed: Replayed) -> dict[str, Any]:
+    row = replayed.table.shard
+    damage = replayed.damage
+    return {
+        "shard": replayed.shard,
+        "seq": replayed.seq,
+        "events": replayed.events,
+        "gaps": replayed.gaps,
+        "chain_ok": damage is None,
+        "chain": row.chain.hex(),
+        "damage": None
+        if damage is None
+        else {"offset": damage.offset, "after_seq": damage.seq, "code": damage.code, "message": str(damage)},
+        "leader_epochs": [{"leader_epoch": epoch, "from_seq": seq} for epoch, seq in replayed.leaders],
+        "stale_events": row.stale_events,
+        "first_offset": replayed.first_offset,
+        "end_offset": replayed.end_offset,
+        "seconds": round(replayed.seconds, 3),
+        "events_per_s": replayed.events_per_s,
+    }
+
+
+def _difference(key: bytes, in_replay: bytes | None, in_table: bytes | None) -> dict[str, Any]:
+    return {
+        "key": key.hex(),
+        "row": keys.readable(key),
+        "replay": _row_shown(key, in_replay),
+        "table": _row_shown(key, in_table),
+    }
+
+
+def _row_shown(key: bytes, value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    message = MESSAGES.get(key[4:5])
+    if message is None:
+        return value.hex()
+    return " ".join(str(message.FromString(value)).split())
+
+
+def _print(reports: list[dict[str, Any]], check: bool, output: str) -> None:
+    if output == "json":
+        answer: dict[str, Any] = {"shards": reports}
+        if check:
+            answer["table_equals_replay"] = all(report["equal"] and not report["damage"] for report in reports)
+        emit(answer, output)
+        return
+    columns: list[Column | str] = [
+        Column("shard", align="right"),
+        Column("seq", align="right"),
+        Column("events", align="right"),
+        Column("events_per_s", "events/s", "right"),
+        Column("gaps", align="right"),
+        Column("chain_ok", "chain whole"),
+        Column("leader_epochs", "leaders", "right", lambda epochs: str(len(epochs))),
+    ]
+    if check:
+        columns += [Column("rows", align="right"), Column("differing", align="right"), Column("equal", "table equal")]
+    emit(reports, output, columns)
+    for report in reports:
+        if report["damage"]:
+            note(f"shard {report['shard']}: {report['damage']['message']}")
+        for difference in report.get("differences", ()):
+            note(f"{difference['row']}\n  replay: {difference['replay']}\n  table:  {difference['table']}")

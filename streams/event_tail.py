@@ -1,0 +1,109 @@
+"""Reads a shard's events in `seq` order for people and programs, and stops at the first record that does not follow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import NamedTuple
+
+from events.codec import GENESIS_CHAIN, chain_of, check_chain, decode_event, envelope_of
+from events.errors import HeadwayError, SequenceBroken
+from events.events import Event
+from streams.log import Follower, Log, Partition, Record
+from streams.recovery import DamagedLog
+from streams.topics import EVENTS
+
+
+class Tailed(NamedTuple):
+    """An event and where it stands."""
+
+    shard: int
+    offset: int
+    event: Event
+
+
+async def tail(log: Log, shard: int, *, from_seq: int = 1, follow: bool = False) -> AsyncGenerator[Tailed, None]:
+    """The events of a shard from `from_seq` on, up to the last stable offset of now, or for ever with `follow`.
+
+    Records of a leader that had been replaced are left out, as every reader does.
+
+    Raises:
+        DamagedLog: a gap in `seq`, a broken chain, or a record that this build cannot read.
+        LogUnavailable, NoSuchTopic, NoSuchPartition: as everywhere.
+    """
+    partition: Partition = (EVENTS, shard)
+    follower = await log.follow({partition: None})
+    try:
+        end = await follower.end_offset(partition)
+        start = await offset_of(follower, partition, from_seq, end)
+        follower.seek(partition, start)
+        order = _Order(partition)
+        while follow or await follower.position(partition) < end:
+            for record in (await follower.read(timeout_ms=200)).get(partition, ()):
+                if not follow and record.offset >= end:
+                    return
+                event = order.next(record)
+                if event is not None and event.seq >= from_seq:
+                    yield Tailed(shard, record.offset, event)
+    finally:
+        await follower.close()
+
+
+async def offset_of(follower: Follower, partition: Partition, seq: int, end: int) -> int:
+    """An offset from which event `seq` is not missed: found by halving, since offsets grow with `seq`.
+
+    `end` is the last stable offset. Events before `seq` may follow from there as well, but not many.
+    """
+    low = await follower.beginning_offset(partition)
+    if seq <= 1:
+        return low
+    high = end
+    # `low` is an offset at or before the event, `high` one behind which nothing needs to be looked at.
+    while high - low > 64:
+        middle = (low + high) // 2
+        found = await _seq_at(follower, partition, middle, end)
+        if found is None or found >= seq:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+async def _seq_at(follower: Follower, partition: Partition, offset: int, end: int) -> int | None:
+    """The seq of the first event at or behind `offset`; None when there is none below `end`."""
+    follower.seek(partition, offset)
+    while await follower.position(partition) < end:
+        records = (await follower.read(max_records=1, timeout_ms=200)).get(partition)
+        if records:
+            return envelope_of(records[0].value).seq
+    return None
+
+
+class _Order:
+    """Checks that each record follows from the one before it. The first one read stands for itself, unless it is event 1."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._chain: bytes | None = None
+        self._seq = 0
+        self._epoch = 0
+
+    def next(self, record: Record) -> Event | None:
+        """The event, or None for one of a replaced leader. Raises DamagedLog."""
+        try:
+            envelope = envelope_of(record.value)
+            if envelope.leader_epoch < self._epoch:
+                return None
+            before = self._chain
+            if before is None and envelope.seq == 1:
+                before = GENESIS_CHAIN
+            if self._chain is not None and envelope.seq != self._seq + 1:
+                raise SequenceBroken(
+                    f"event {envelope.seq} follows event {self._seq}; nothing is shown past a gap. "
+                    "Run `headway replay` to see how many there are"
+                )
+            chain = chain_of(record.value) if before is None else check_chain(record.value, before)
+            event = decode_event(record.value)
+        except HeadwayError as error:
+            raise DamagedLog(self._partition, record.offset, self._seq, error) from error
+        self._chain, self._seq, self._epoch = chain, envelope.seq, envelope.leader_epoch
+        return event
