@@ -105,7 +105,10 @@ async def _print(
         async with PlacementReader(log, start=start, shards=shards, instance=instance) as reader:
             ends = None if follow else await _ends(log, reader.position)
             left = limit
-            while (left is None or left > 0) and not (ends is not None and _reached(reader.position, ends)):
+            if ends == reader.position:
+                return
+            # At least one read: a start past the end of the log is an error, not an empty answer.
+            while True:
                 found = await reader.read_with_messages(timeout_ms=POLL_MS)
                 if ends is not None and not found and await reader.at_end():
                     return  # what is left below the ends are marks of transactions
@@ -121,6 +124,8 @@ async def _print(
                         left -= 1
                         if left == 0:
                             return
+                if ends is not None and all(reader.position[shard] >= end for shard, end in ends.items()):
+                    return
 
 
 async def _ends(log: Log, shards: Iterable[int]) -> dict[int, int]:
@@ -130,10 +135,6 @@ async def _ends(log: Log, shards: Iterable[int]) -> dict[int, int]:
         return {shard: await follower.end_offset((PLACEMENTS, shard)) for shard in shards}
     finally:
         await follower.close()
-
-
-def _reached(position: dict[int, int], ends: dict[int, int]) -> bool:
-    return all(position[shard] >= end for shard, end in ends.items())
 
 
 command = placements

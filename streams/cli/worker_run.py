@@ -41,7 +41,9 @@ def properties_of(pairs: Sequence[str], amounts: Amounts) -> Properties:
         if name in OWN_PROPERTIES:
             raise click.BadParameter(f"{name} is set by --cores and --memory-kib", param_hint="--property")
         if name in found:
-            raise click.BadParameter(f"{name} is given twice; a worker has one value for each name", param_hint="--property")
+            raise click.BadParameter(
+                f"{name} is given twice; a worker has one value for each name", param_hint="--property"
+            )
         found[name] = value
     return tuple(sorted(found.items()))
 
@@ -54,7 +56,9 @@ def draw() -> int:
 @click.command(name="run")
 @click.option("--cores", type=click.FloatRange(min=0.001), required=True, help="Processors to lend, e.g. 4 or 0.5.")
 @click.option("--memory-kib", type=click.IntRange(min=1), required=True, help="Memory to lend, in KiB.")
-@click.option("--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A property to register; may be repeated.")
+@click.option(
+    "--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A property to register; may be repeated."
+)
 @click.option("--instance", default=DEFAULT_INSTANCE, show_default=True, help="The instance to work for.")
 @click.option("--name", metavar="ENDPOINT", help="The worker's endpoint [default: <host>-<process id>].")
 @click.option("--max-inflight", type=click.IntRange(min=0), default=0, help="Most runs at once [default: 0, no limit].")
@@ -71,16 +75,24 @@ def draw() -> int:
     metavar="SECONDS",
     help="After SIGTERM, how long running actions may go on.",
 )
-@click.option("--simulate", is_flag=True, help="Run nothing: take each action's expected duration, then report success.")
 @click.option(
-    "--scale", type=click.FloatRange(0, 1_000), default=1.0, show_default=True, help="With --simulate: multiply durations."
+    "--simulate", is_flag=True, help="Run nothing: take each action's expected duration, then report success."
+)
+@click.option(
+    "--scale",
+    type=click.FloatRange(0, 1_000),
+    default=1.0,
+    show_default=True,
+    help="With --simulate: multiply durations.",
 )
 @click.option(
     "--count",
     type=click.IntRange(1, MOST_WORKERS),
     help="With --simulate: so many workers in this process, named NAME-0, NAME-1, ...",
 )
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
+@click.option(
+    "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS]."
+)
 @click.option(
     "--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO", show_default=True
 )
