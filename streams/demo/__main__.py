@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from events.config import canonical_config
 from events.errors import HeadwayError
 from events.facts import Configured
 from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
 from streams.cli.output import duration, emit
-from streams.demo.stage import Stage, new_home, raise_broker, staged, strike, until
+from streams.demo.checking import table_equals_replay
+from streams.demo.stage import DECIDER, Stage, new_home, raise_broker, staged, strike, until
 from streams.demo.tally import Tally, is_sound, summary_of
+from streams.demo.telling import progress_line, say, until_interrupted
 from streams.demo.watching import History, Live, read_history
 from streams.demo.why import why_it_waited
 from streams.demo.workload import CONFIG, REAL_PREFIX, Due, expected_output, schedule, worker_arguments
@@ -35,7 +34,7 @@ from streams.traces import compress, load_openb
 
 INSTANCE = "main"
 COMMANDS = 24
-READY_S, DRAIN_S, CHECK_S = 60.0, 90.0, 120.0
+READY_S, DRAIN_S = 60.0, 90.0
 _TRACE = Path(__file__).parents[2] / "tests" / "fixtures" / "openb"
 
 
@@ -58,7 +57,7 @@ def demo(summary: Path | None, span_s: float, trace: Path, keep: bool) -> None:
     home = new_home()
     exit_code, keep_home = FAILED, True
     try:
-        found = asyncio.run(_until_interrupted(_perform(home, trace, span_s)))
+        found = asyncio.run(until_interrupted(_perform(home, trace, span_s)))
         if summary is not None:
             summary.write_text(json.dumps(found, indent=2) + "\n")
         exit_code, keep_home = (OK if is_sound(found) else CHECK_FAILED), keep
@@ -72,13 +71,6 @@ def demo(summary: Path | None, span_s: float, trace: Path, keep: bool) -> None:
     finally:
         strike(home, say, keep=keep_home)
     sys.exit(exit_code)
-
-
-async def _until_interrupted(work: Any) -> Any:
-    """Runs `work`; SIGTERM cancels it as Ctrl-C does, so that what it started is stopped."""
-    task = asyncio.ensure_future(work)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await task
 
 
 async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
@@ -102,7 +94,7 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
             following.cancel()
             await asyncio.wait([following])
         say("checking: replaying the log from its first event against the state table, row by row")
-        equal = await _table_equals_replay(stage)
+        equal = await table_equals_replay(stage, say)
         history = await read_history(stage.log)
     found = summary_of(
         history.tally,
@@ -135,7 +127,7 @@ async def _replay(
             elapsed_s = time.monotonic() - start
             if not killed and elapsed_s > span_s / 2:
                 killed = True
-                say(f"SIGKILL to the decider (pid {stage.kill_decider()}) after {len(published)} of {len(due)} actions")
+                say(f"SIGKILL to the decider (pid {stage.kill(DECIDER)}) after {len(published)} of {len(due)} actions")
             ready = [item for item in due[len(published) :] if item.at_us <= elapsed_s * 1_000_000]
             if ready:
                 await stage.log.publish((FACTS, 0), [record_of(item.fact) for item in ready])
@@ -161,30 +153,6 @@ def _progress(tally: Tally, published: int, total: int) -> str:
         f"published {published}/{total}  queued {tally.queued}  executing {tally.executing}  "
         f"finished {tally.finished}  requeued {tally.requeued}  seq {tally.last_seq}"
     )
-
-
-async def _table_equals_replay(stage: Stage) -> bool:
-    """What `headway replay --check` says: 0 equal, 3 different. Raises RuntimeError when it could not compare."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "streams.cli.main", "replay", "--check", "-o", "json"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=stage.environment(),
-    )
-    try:
-        async with asyncio.timeout(CHECK_S):
-            output, errors = await process.communicate()
-    except BaseException:
-        process.kill()
-        await process.wait()
-        raise
-    if process.returncode not in (OK, CHECK_FAILED):
-        raise RuntimeError(
-            f"headway replay --check ended with {process.returncode}: {errors.decode(errors='replace').strip()}"
-        )
-    if process.returncode == CHECK_FAILED:
-        say((output + errors).decode(errors="replace").strip())
-    return process.returncode == OK
 
 
 def _report(found: dict[str, Any], history: History, published: Sequence[str]) -> None:
@@ -231,29 +199,6 @@ def _commands_line(tally: Tally) -> str:
                 right += 1
                 example = run.finished.stdout_tail.decode(errors="replace").strip().replace("\n", " | ")
     return f"real commands: {right} of {COMMANDS} ran with exit code 0 and printed what they should, the last one: {example!r}"
-
-
-def say(line: str) -> None:
-    """Print a line of the story."""
-    print(line, flush=True)
-
-
-@contextmanager
-def progress_line() -> Iterator[Callable[[str], None]]:
-    """One line that changes in place on a terminal; elsewhere a line every five seconds."""
-    if sys.stdout.isatty():
-        with Console().status("") as status:
-            yield lambda text: status.update(text)
-        return
-    last = 0.0
-
-    def show(text: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= 5:
-            last = time.monotonic()
-            say(text)
-
-    yield show
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the demonstration stands on: a home of its own, a broker in it, and the parts of Headway under a supervisor.
+"""What a performance stands on: a home of its own, a broker in it, and the parts of Headway under a supervisor.
 
 Everything it starts ends with it. The parts are killed by the kernel when this process dies (streams/supervisor.py); the broker is
 stopped and its home removed on every way out but SIGKILL.
@@ -22,16 +22,18 @@ from streams.broker import BrokerEndpoint, BrokerFailed, BrokerSettings, bring_d
 from streams.broker.ports import free_ports
 from streams.kafka_log import KafkaLog
 from streams.settings import Settings
-from streams.supervisor import Part, Supervisor
+from streams.supervisor import Part, Patience, Supervisor
 
 DECIDER = "decider"
 STATE_TABLE = "state-table"
 FIRST_WEB_PORT = 18_087
+ALONE: Mapping[str, list[str]] = {DECIDER: ["decider", "run", "--shard", "0", "--claim"]}
+"""The only decider there is."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """A running demonstration: the log, the parts, and how to reach both."""
+    """A running performance: the log, the parts, and how to reach both."""
 
     home: Path
     broker: BrokerEndpoint
@@ -51,16 +53,21 @@ class Stage:
             self.running.result()
             raise RuntimeError("the supervisor ended before its time")
 
-    def kill_decider(self) -> int:
-        """SIGKILL the decider and return its process id; the supervisor starts it again."""
-        process = self.supervisor.processes[DECIDER]
+    def kill(self, name: str) -> int:
+        """SIGKILL a part and return its process id; the supervisor starts it again. Raises KeyError while it does not run."""
+        process = self.supervisor.processes[name]
         os.kill(process.pid, signal.SIGKILL)
         return process.pid
 
 
-def new_home() -> Path:
-    """An empty directory for one demonstration."""
-    return Path(tempfile.mkdtemp(prefix="headway-demo-"))
+def new_home(called: str = "demo") -> Path:
+    """An empty directory for one performance."""
+    return Path(tempfile.mkdtemp(prefix=f"headway-{called}-"))
+
+
+def part_of_worker(name: str) -> str:
+    """The name of the part that runs the worker process `name`."""
+    return f"worker-{name}"
 
 
 def environment_of(home: Path, broker: BrokerEndpoint, prefix: str, web_port: int) -> dict[str, str]:
@@ -87,25 +94,30 @@ async def staged(
     workers: Mapping[str, list[str]],
     prepare: Callable[[KafkaLog], Awaitable[object]],
     say: Callable[[str], None],
+    *,
+    deciders: Mapping[str, list[str]] = ALONE,
+    patience: Patience | None = None,
+    called: str = "demo",
 ) -> AsyncIterator[Stage]:
     """The parts of Headway, running; stopped at the end, those that read from others first.
 
     `prepare` is given the log before any part starts: topics must exist by then. On a cluster that others use too, the topics get a
-    prefix of their own.
+    prefix of their own, which begins with what the performance is `called`. `workers` and `deciders` are the arguments of the
+    `headway` command by name; `say` is told what the supervisor has to say, and `patience` is the supervisor's.
     """
-    prefix = f"demo-{secrets.token_hex(3)}." if broker.kind == "cluster" else ""
+    prefix = f"{called}-{secrets.token_hex(3)}." if broker.kind == "cluster" else ""
     web_port = next(free_ports(FIRST_WEB_PORT))
     environment = environment_of(home, broker, prefix, web_port)
     parts = [
-        Part(DECIDER, ["decider", "run", "--shard", "0", "--claim"], environment),
+        *(Part(name, arguments, environment) for name, arguments in deciders.items()),
         Part(STATE_TABLE, ["state-table", "run"], environment),
-        *(Part(f"worker-{name}", arguments, environment) for name, arguments in workers.items()),
+        *(Part(part_of_worker(name), arguments, environment) for name, arguments in workers.items()),
     ]
-    log = KafkaLog(broker.bootstrap_servers, prefix=prefix, client_id="headway-demo")
+    log = KafkaLog(broker.bootstrap_servers, prefix=prefix, client_id=f"headway-{called}")
     stop = asyncio.Event()
     try:
         await prepare(log)
-        supervisor = Supervisor(parts, log_directory=home / "log", say=say)
+        supervisor = Supervisor(parts, log_directory=home / "log", say=say, patience=patience)
         running = asyncio.create_task(supervisor.run(stop))
         try:
             yield Stage(home, broker, prefix, web_port, log, supervisor, running)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from events.codec import GENESIS_CHAIN, check_chain, decode_event
+from events.codec import GENESIS_CHAIN, check_chain, decode_event, envelope_of
 from events.events import Event, LeaderElected, WorkerAdmitted, WorkerDisconnected
 from streams.demo.tally import Tally
-from streams.log import Log, Record
+from streams.log import Log, Partition, Record
 from streams.topics import EVENTS
 
 PARTITION = (EVENTS, 0)
@@ -31,6 +31,7 @@ class History:
     tally: Tally = field(default_factory=Tally)
     offsets: int = 0  # of the events partition
     takeovers: list[Takeover] = field(default_factory=list)
+    stale: int = 0  # written by a deposed leader; every reader leaves them out
 
 
 @dataclass(slots=True)
@@ -43,10 +44,14 @@ class Live:
     async def follow(self, log: Log) -> None:
         """Fold events until cancelled."""
         follower = await log.follow({PARTITION: None})
+        leader_epoch = 0
         try:
             while True:
                 for record in (await follower.read(timeout_ms=200)).get(PARTITION, ()):
-                    self.add(decode_event(record.value))
+                    written_by = envelope_of(record.value).leader_epoch
+                    if written_by >= leader_epoch:  # else a deposed leader wrote it, and no reader takes it
+                        leader_epoch = written_by
+                        self.add(decode_event(record.value))
         finally:
             await follower.close()
 
@@ -71,24 +76,33 @@ async def read_history(log: Log, *, timeout_s: float = 60.0) -> History:
     chain = GENESIS_CHAIN
     before: Record | None = None
     async with asyncio.timeout(timeout_s):
-        async for record in _committed(log):
+        leader_epoch = 0
+        async for record in committed(log, PARTITION):
+            history.offsets = record.offset + 1
+            written_by = envelope_of(record.value).leader_epoch
+            if written_by < leader_epoch:
+                history.stale += 1
+                continue
+            leader_epoch = written_by
             chain = check_chain(record.value, chain)
             event = decode_event(record.value)
             if isinstance(event, LeaderElected) and before is not None:
                 history.takeovers.append(Takeover(event.leader_epoch, record.at_us - before.at_us))
             history.events.append(event)
             history.tally.add(event)
-            history.offsets = record.offset + 1
             before = record
     return history
 
 
-async def _committed(log: Log) -> AsyncIterator[Record]:
-    follower = await log.follow({PARTITION: None})
+async def committed(log: Log, partition: Partition) -> AsyncIterator[Record]:
+    """The committed records of a partition, from the first to what is the last stable offset at the beginning."""
+    follower = await log.follow({partition: None})
     try:
-        end = await follower.end_offset(PARTITION)
-        while await follower.position(PARTITION) < end:
-            for record in (await follower.read(timeout_ms=500)).get(PARTITION, ()):
+        end = await follower.end_offset(partition)
+        while await follower.position(partition) < end:
+            for record in (await follower.read(timeout_ms=500)).get(partition, ()):
+                if record.offset >= end:
+                    return
                 yield record
     finally:
         await follower.close()
