@@ -304,13 +304,14 @@ class FleetIndex:
         self._work.class_searches += 1
         newest = self._newest
         reach = c.need.reach
-        if reach.merged is not None:
-            return reach.merged.first_fit(c, newest, None)
-        if reach.line_count > self._merge_above:
-            return self._merge(reach).first_fit(c, newest, None)
+        if reach.merged is not None or reach.line_count > self._merge_above:
+            self._work.lines_asked += 1
+            return (reach.merged or self._merge(reach)).first_fit(c, newest, None)
         best: Seat | None = None
         bound: int | None = None
-        for line in reach.lines():
+        lines = reach.lines()
+        self._work.lines_asked += len(lines)
+        for line in lines:
             totals = line.totals
             if totals[c.pool_a] < c.ask_a or totals[c.pool_b] < c.ask_b:
                 continue

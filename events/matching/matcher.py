@@ -77,6 +77,11 @@ class Matcher:
         """Queued operations."""
         return self._queued
 
+    @property
+    def classes_kept(self) -> int:
+        """Demand classes in memory: those that wait, and some that came and may come back."""
+        return len(self._classes)
+
     # -- what changed ---------------------------------------------------------------------------------------------------------------
 
     def enqueue(self, op: Operation) -> None:

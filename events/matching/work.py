@@ -10,6 +10,7 @@ class Work:
     They are no part of any decision.
     """
 
+    lines_asked: int = 0  # worker lines a class was offered to
     workers_probed: int = 0  # workers asked one by one before a tree was searched
     nodes_visited: int = 0  # nodes of worker trees compared in searches
     leaves_updated: int = 0  # worker slots brought up to date one by one
@@ -23,7 +24,8 @@ class Work:
     def total(self) -> int:
         """All counters added up."""
         return (
-            self.workers_probed
+            self.lines_asked
+            + self.workers_probed
             + self.nodes_visited
             + self.leaves_updated
             + self.slots_rebuilt
