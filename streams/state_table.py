@@ -35,6 +35,7 @@ from streams.connection import bootstrap_of
 from streams.errors import LogUnavailable, NoSuchTopic, StreamError
 from streams.faust_transport import CommittedApp
 from streams.kafka_log import KafkaLog
+from streams.log import Log
 from streams.log_lines import say
 from streams.settings import Settings, load_settings
 from streams.store import RowSnapshot, Store
@@ -127,11 +128,14 @@ class _Reading:
 
 
 class StateTable:
-    """One process of the read side: the Faust app, its store, and who reads each shard at the moment."""
+    """One process of the read side: the Faust app, its store, and who reads each shard at the moment.
 
-    def __init__(self, place: Place) -> None:
+    `log` is what the direct reader reads; by default that of the place.
+    """
+
+    def __init__(self, place: Place, log: Log | None = None) -> None:
         self.place = place
-        self.log = KafkaLog(place.bootstrap_servers, prefix=place.topic_prefix, client_id=place.member)
+        self.log = log or KafkaLog(place.bootstrap_servers, prefix=place.topic_prefix, client_id=place.member)
         self.app = self._make_app()
         self._topic = place.topic_prefix + EVENTS
         self._store: Store | None = None
