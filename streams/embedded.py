@@ -192,9 +192,10 @@ class Embedded:
                 taken.append((fact, instance, self.shard_map.shard_of(instance) if instance else 0))
             except (ValueError, InvalidFact, StreamError) as error:
                 code = error.code if isinstance(error, InvalidFact | StreamError) else "not-json"
+                message = str(error).removeprefix(f"{code}: ")
                 refusal = {
                     "error": code,
-                    "message": f"line {number}: {error}",
+                    "message": f"line {number}: {message}",
                     "remedy": "Correct the line; nothing was published",
                 }
                 return web.json_response(refusal, status=400)

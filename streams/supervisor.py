@@ -19,6 +19,8 @@ from typing import IO, Final
 
 from streams.ticker import pause
 
+HEADWAY: Final = (sys.executable, "-m", "streams.cli.main")
+
 _PR_SET_PDEATHSIG: Final = 1
 _LAST_LINES: Final = 5
 
@@ -29,7 +31,7 @@ class Part:
 
     Args:
         name: what it is called when something is said of it; also the name of its log file.
-        arguments: of the `headway` command.
+        arguments: of the supervisor's command.
         environment: in full.
     """
 
@@ -61,7 +63,9 @@ class Supervisor:
     Args:
         parts: in the order in which they are started; they are stopped in the reverse order.
         log_directory: each part's output is appended to `<name>.log` in there; None leaves it on this process's own.
-        say: told every start, crash and end, in one line.
+        say: told every crash, in one line and the part's last few.
+        patience: how restarts and the end are paced.
+        command: what the parts' arguments are given to; by default this installation's `headway`.
     """
 
     def __init__(
@@ -71,7 +75,9 @@ class Supervisor:
         log_directory: Path | None,
         say: Callable[[str], None],
         patience: Patience | None = None,
+        command: Sequence[str] = HEADWAY,
     ) -> None:
+        self._command = command
         self._parts = parts
         self._log_directory = log_directory
         self._say = say
@@ -122,9 +128,7 @@ class Supervisor:
         output = self._open_log(part)
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "streams.cli.main",
+                *self._command,
                 *part.arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
