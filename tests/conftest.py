@@ -8,9 +8,11 @@ can end it when pytest was killed.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -19,6 +21,18 @@ from streams.broker.probe import ask, split_address
 from tests.container_engine import ContainerEngine, NoEngine, engine_for_tests
 
 _why_no_containers = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let SIGTERM end the session as Ctrl-C does: fixtures stop what they started."""
+    session = os.getpid()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == session:
+            raise KeyboardInterrupt("SIGTERM")
+        os._exit(128 + number)  # a fork that has not replaced its program yet
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
