@@ -14,20 +14,8 @@ from typing import ClassVar
 
 from events.codec import decode_event, encode_fact, envelope_of
 from events.events import Event, FactIgnored, FactRejected
-from events.facts import (
-    ActionFinished,
-    ActionQueued,
-    CancelRequested,
-    DispatchAccepted,
-    DispatchDeclined,
-    Fact,
-    PriorityRequested,
-    WorkerConnected,
-    WorkerDrained,
-    WorkerGone,
-    WorkerReported,
-    WorkerUndrained,
-)
+from events.fact_rules import key_of
+from events.facts import Fact
 from events.reasons import IgnoreReason, sentence
 from streams.errors import StreamError
 from streams.log import Log, Outgoing
@@ -89,32 +77,9 @@ class Effect:
         return sentence(self.ignored.reason) if self.ignored is not None else ""
 
 
-def fact_key(fact: Fact) -> str:
-    """The record key of a fact: the client's operation id or the worker's endpoint, so that what breaks parks only that.
-
-    Facts about an instance as a whole have none.
-    """
-    match fact:
-        case ActionQueued() | CancelRequested() | PriorityRequested():
-            return fact.client_operation_id
-        case (
-            WorkerConnected()
-            | WorkerReported()
-            | WorkerDrained()
-            | WorkerUndrained()
-            | WorkerGone()
-            | DispatchAccepted()
-            | DispatchDeclined()
-            | ActionFinished()
-        ):
-            return fact.endpoint
-        case _:
-            return ""
-
-
 def record_of(fact: Fact) -> Outgoing:
     """A fact as the record that goes into the facts topic."""
-    key = fact_key(fact)
+    key = key_of(fact)
     return Outgoing(encode_fact(fact), key=key.encode() if key else None)
 
 

@@ -19,7 +19,7 @@ from events.facts import Configured
 from streams.errors import InvalidInstance
 from streams.log import Log, Outgoing
 from streams.settings import DEFAULT_INSTANCE
-from streams.shard_map import ShardMap, read_shard_map, write_shard_map
+from streams.shard_map import ShardMap, check_assignment, read_shard_map, write_shard_map
 from streams.topics import FACTS, TopicState, topic_table
 
 
@@ -73,12 +73,8 @@ async def provision(
     wanted = dict(instances) if instances or present else {DEFAULT_INSTANCE: None}
     assignments = _assigned(wanted, present, count)
     for instance, shard in assignments.items():
-        if not 0 <= shard < count:
-            raise InvalidInstance(
-                instance,
-                f"shard {shard} does not exist: there are {count} shard(s)",
-                remedy=f"Use a shard from 0 to {count - 1}, or add shards with --shards {shard + 1}",
-            )
+        check_assignment(instance, shard, count, present.get(instance), allow_moves=allow_moves)
+    for instance, shard in assignments.items():
         if present.get(instance) != shard and (allow_moves or instance not in present):
             await _configure(log, instance, shard)
             done.append(f"configure {instance} in shard {shard} with the defaults")

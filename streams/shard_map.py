@@ -79,7 +79,7 @@ async def write_shard_map(log: Log, assignments: Mapping[str, int], *, allow_mov
     present = (await read_shard_map(log)).shards
     count = topics[FACTS].partitions if FACTS in topics else 0
     for instance, shard in assignments.items():
-        _check(instance, shard, count, present.get(instance), allow_moves=allow_moves)
+        check_assignment(instance, shard, count, present.get(instance), allow_moves=allow_moves)
     differing = {instance: shard for instance, shard in assignments.items() if present.get(instance) != shard}
     if differing:
         records = [
@@ -90,7 +90,12 @@ async def write_shard_map(log: Log, assignments: Mapping[str, int], *, allow_mov
     return ShardMap(dict(sorted({**present, **differing}.items())))
 
 
-def _check(instance: str, shard: int, count: int, present: int | None, *, allow_moves: bool) -> None:
+def check_assignment(instance: str, shard: int, count: int, present: int | None, *, allow_moves: bool) -> None:
+    """Whether an instance, now in shard `present` (None: new), can be registered in one of `count` shards.
+
+    Raises:
+        InvalidInstance: with the rule it breaks.
+    """
     try:
         size = len(instance.encode())
     except UnicodeEncodeError as error:

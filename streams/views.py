@@ -101,7 +101,8 @@ class Views:
             raise ViewRefused(url, error.code, said, remedy) from error
         except (URLError, HTTPException, OSError) as error:
             reason = getattr(error, "reason", None) or error
-            raise ViewsUnreachable(self.address, str(reason) or type(error).__name__) from error
+            why = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+            raise ViewsUnreachable(self.address, why) from error
         try:
             answer = json.loads(body)
         except ValueError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import IO
+from typing import IO, Any
 
 import click
 
@@ -11,8 +11,8 @@ from events.config import canonical_config, parse_config
 from events.facts import Configured
 from streams.cli.changing import change, wait_options
 from streams.cli.main import Failure
-from streams.cli.output import emit, note, output_option
-from streams.cli.tables import answer_age
+from streams.cli.output import Column, emit, note, output_option
+from streams.cli.tables import answer_age, pairs_shown
 from streams.settings import DEFAULT_INSTANCE, load_settings
 from streams.views import Views
 
@@ -28,7 +28,7 @@ def command() -> None:
 def show_config(instance: str, output: str) -> None:
     """Show the configuration in force; with -o json in the form that `config set` takes."""
     answer = Views(load_settings().views_address).instances(instance=instance)
-    emit(answer["instances"][0]["config"], output, footer=answer_age(answer))
+    _show(answer["instances"][0]["config"], output, answer_age(answer))
 
 
 @command.command("set")
@@ -46,7 +46,7 @@ def set_config(file: IO[str], instance: str, dry_run: bool, wait: bool, timeout_
     config = parse_config(text)
     if dry_run:
         note(f"valid; would be in force in instance {instance}:")
-        emit(config.model_dump(mode="json"), output)
+        _show(config.model_dump(mode="json"), output)
         return
     fact = Configured(instance, canonical_config(config))
     sys.exit(
@@ -60,3 +60,10 @@ def set_config(file: IO[str], instance: str, dry_run: bool, wait: bool, timeout_
             output=output,
         )
     )
+
+
+def _show(config: dict[str, Any], output: str, footer: str = "") -> None:
+    """A configuration under the names that a file for `config set` has."""
+    properties = config.get("supported_platform_properties") or {}
+    shown = {**config, "supported_platform_properties": pairs_shown(properties)} if output != "json" else config
+    emit(shown, output, [Column(name, name) for name in shown], footer=footer)

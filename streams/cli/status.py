@@ -32,8 +32,8 @@ def command(output: str, watch: float | None) -> None:
         Column("queued", align="right"),
         Column("executing", align="right"),
         Column("head_waiting_us", "head waits", "right", duration),
-        Column("ignored", "ignored", "right", lambda value: str(sum((value or {}).values()))),
-        Column("rejected", "rejected", "right", lambda value: str(sum((value or {}).values()))),
+        Column("ignored", "ignored", "right", _summed),
+        Column("rejected", "rejected", "right", _summed),
         Column("parked_keys", "parked keys"),
     ]
     show(
@@ -109,6 +109,10 @@ async def _end(log: Log, topic: str, shard: int) -> int:
         return await follower.end_offset((topic, shard))
     finally:
         await follower.close()
+
+
+def _summed(counts: dict[str, int] | None) -> str:
+    return "" if counts is None else str(sum(counts.values()))
 
 
 def _footer(answer: Answer) -> str:

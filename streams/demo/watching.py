@@ -7,7 +7,15 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from events.codec import GENESIS_CHAIN, check_chain, decode_event, envelope_of
-from events.events import Event, LeaderElected, WorkerAdmitted, WorkerDisconnected
+from events.events import (
+    Event,
+    LeaderElected,
+    OperationDispatched,
+    OperationFinished,
+    OperationRequeued,
+    WorkerAdmitted,
+    WorkerDisconnected,
+)
 from streams.demo.tally import Tally
 from streams.log import Log, Partition, Record
 from streams.topics import EVENTS
@@ -39,7 +47,8 @@ class Live:
     """What the progress line shows; folded as the events come."""
 
     tally: Tally = field(default_factory=Tally)
-    workers: dict[str, None] = field(default_factory=dict)
+    workers: dict[str, int] = field(default_factory=dict)  # endpoint to the boot epoch it was admitted with
+    running: dict[int, str] = field(default_factory=dict)  # current dispatch to endpoint
 
     async def follow(self, log: Log) -> None:
         """Fold events until cancelled."""
@@ -60,9 +69,13 @@ class Live:
         self.tally.add(event)
         match event:
             case WorkerAdmitted():
-                self.workers[event.endpoint] = None
+                self.workers[event.endpoint] = event.boot_epoch
             case WorkerDisconnected():
                 self.workers.pop(event.endpoint, None)
+            case OperationDispatched():
+                self.running[event.dispatch_id] = event.endpoint
+            case OperationRequeued() | OperationFinished():
+                self.running.pop(event.dispatch_id, None)
 
 
 async def read_history(log: Log, *, timeout_s: float = 60.0) -> History:

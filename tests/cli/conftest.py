@@ -1,0 +1,109 @@
+"""A read side for the commands: the real views over rows in memory, in a thread of its own, folded from a rehearsed shard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from aiohttp import web
+from click.testing import CliRunner, Result
+
+from events.codec import GENESIS_CHAIN, encode_event
+from events.facts import Configured, Fact
+from projections.position import Taken, take
+from projections.rows import MemoryRows
+from projections.table import Table
+from streams.cli.main import main
+from streams.rehearsal import Rehearsal
+from streams.web import Views
+
+START_US = 1_700_000_000_000_000
+
+
+def table_of(facts: list[Fact]) -> tuple[MemoryRows, int]:
+    """The rows that these facts lead to, a millisecond apart, and the last one's time."""
+    rehearsal = Rehearsal(ticker=False)
+    for number, fact in enumerate(facts):
+        rehearsal.take(fact, START_US + number * 1_000)
+    rows = MemoryRows()
+    table = Table(rows, 0)
+    chain = GENESIS_CHAIN
+    for offset, event in enumerate(rehearsal.events):
+        value, chain = encode_event(event, 1, chain)
+        assert take(table, offset, value) is Taken.FOLDED
+    table.flush()
+    return rows, rehearsal.now_us or START_US
+
+
+class ReadSideInMemory:
+    """What the views are views of (`streams.web.ReadSide`)."""
+
+    def __init__(self, rows: MemoryRows) -> None:
+        self.rows = rows
+
+    def shards(self) -> list[int]:
+        return [0]
+
+    def snapshot(self) -> MemoryRows:
+        return self.rows
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    def describe_shards(self) -> dict[int, dict[str, object]]:
+        return {0: {}}
+
+    def not_ready(self) -> str:
+        return ""
+
+
+@dataclass
+class ReadSide:
+    """The address of running views, and the command line against them."""
+
+    address: str
+
+    def run(self, *arguments: str, code: int = 0) -> Result:
+        """Runs `headway ARGUMENTS` and holds its exit code against `code`."""
+        result = CliRunner(env={"HEADWAY_VIEWS_URL": self.address}).invoke(main, arguments)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    def json(self, *arguments: str) -> dict[str, object]:
+        """What `headway ARGUMENTS -o json` prints."""
+        return json.loads(self.run(*arguments, "-o", "json").stdout)
+
+
+@pytest.fixture
+def read_side() -> Iterator[Callable[[list[Fact]], ReadSide]]:
+    """Makes a read side that holds what the given facts lead to; instance `main` is configured first."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    runners = []
+
+    async def serve(views: Views) -> str:
+        application = web.Application()
+        views.add_to(application)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        runners.append(runner)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return "http://{}:{}".format(*runner.addresses[0][:2])
+
+    def make(facts: list[Fact]) -> ReadSide:
+        rows, now_us = table_of([Configured("main", '{"kind":"simple"}'), *facts])
+        views = Views(ReadSideInMemory(rows), clock_us=lambda: now_us + 250_000)
+        return ReadSide(asyncio.run_coroutine_threadsafe(serve(views), loop).result(10))
+
+    yield make
+    for runner in runners:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()
