@@ -1,13 +1,16 @@
 """Who decides for a shard: the states of a decider, its legal moves, and when a standby takes over. Pure: no I/O, no clock.
 
-              ┌────────────────────── log away, or another was quicker ──────────────────────┐
-              ▼                                                                              │
-  start ─▶ FOLLOWING ── silence, by rank (or claim) ─▶ OPENING ── LeaderElected read back ─▶ LEADING
-              ▲                                        │  ▲ │                                │  │
-              │                                        │  │ └─ outcome unknown: again ◀──────┘  │ outcome
-              └───────────── FENCED ◀── fenced ────────┘  └──────────── unknown ───────────────  ┘
-                               ▲                                                             │
-                               └───────────────────────────── fenced ────────────────────────┘
+    start ──▶ FOLLOWING ──▶ OPENING ──▶ LEADING
+                  ▲            │           │
+                  └── FENCED ◀─┴───────────┘
+
+    FOLLOWING to OPENING    a silence that is this rank's to end, or a claim at the start
+    OPENING   to LEADING    LeaderElected was read back from the log
+    OPENING   to OPENING    the outcome of its append is unknown: again, from the log
+    OPENING   to FOLLOWING  the log is away
+    LEADING   to OPENING    the outcome of a commit is unknown, or the log was away: again, from the log
+    OPENING, LEADING to FENCED    another decider opened the id
+    FENCED    to FOLLOWING  writer and state are dropped
 
 Any state may move to STOPPED (asked to, or an error that this decider must not pass over). A fenced decider never opens
 again by itself: it becomes a follower and waits for a silence, so two owners cannot duel for a shard.
@@ -40,7 +43,7 @@ class Role(Enum):
 MOVES: Final[Mapping[Role, tuple[Role, ...]]] = {
     Role.FOLLOWING: (Role.OPENING, Role.STOPPED),
     Role.OPENING: (Role.LEADING, Role.OPENING, Role.FENCED, Role.FOLLOWING, Role.STOPPED),
-    Role.LEADING: (Role.FENCED, Role.OPENING, Role.FOLLOWING, Role.STOPPED),
+    Role.LEADING: (Role.FENCED, Role.OPENING, Role.STOPPED),
     Role.FENCED: (Role.FOLLOWING, Role.STOPPED),
     Role.STOPPED: (),
 }

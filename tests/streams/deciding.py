@@ -26,6 +26,16 @@ DEADLINE_S = 20.0
 START_US = 1_700_000_000_000_000
 
 
+class Clock:
+    """A monotonic clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
 class Cluster:
     """A `MemoryLog` with a clock that the test sets, and what stands in it."""
 

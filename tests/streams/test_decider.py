@@ -11,8 +11,7 @@ from events import facts as f
 from events.codec import encode_fact
 from events.reasons import IgnoreReason, RejectReason
 from streams import leadership
-from streams.crashing_log import CrashingLog
-from streams.errors import Fenced, NoSuchPartition, NoSuchTopic, OffsetTrimmed, OutcomeUnknown, Refused
+from streams.errors import Fenced, NoSuchPartition, NoSuchTopic, OffsetTrimmed, Refused
 from streams.log import Outgoing
 from streams.memory_log import MemoryLog
 from streams.ownership import Role
@@ -28,7 +27,6 @@ from tests.streams.deciding import (
     decided,
     decider,
     events_of,
-    leading,
     queued,
     running,
     until,
@@ -313,141 +311,6 @@ async def test_a_log_that_refuses_even_the_rejection_stops_the_decider() -> None
     assert one.role is Role.STOPPED
 
 
-# -- fencing and doubt ------------------------------------------------------------------------------------------------------
-
-
-async def test_a_fenced_owner_becomes_a_follower_and_what_it_had_not_committed_is_not_in_the_log() -> None:
-    cluster = await cluster_with(*STORY[:6])
-    first = decider(cluster.log)
-    async with running(first):
-        await decided(first, cluster)
-        second = decider(cluster.log)
-        async with running(second):
-            await leading(second)
-            await cluster.put(*STORY[6:])
-            await decided(second, cluster)
-            await until(lambda: first.role is Role.FOLLOWING, "the first one follows")
-            assert first.stats.fencings == 1
-            assert second.role is Role.LEADING
-            await until(lambda: first.stats.seq == second.stats.seq, "it folds what the second one writes")
-    assert_exactly_once(cluster)
-    reference = await cluster_with(*STORY)
-    await decide_all(reference)
-    assert without_elections(cluster.events()) == without_elections(reference.events())
-
-
-async def test_two_deciders_of_one_shard_never_both_append() -> None:
-    cluster = await cluster_with(configured(), connected("w1", 1_000_000))
-    deciders = [decider(cluster.log, most_facts=3) for _ in range(4)]  # each claims the shard at its start
-    async with running(*deciders):
-        for number in range(120):
-            await cluster.put(queued(f"a{number}"))
-            await asyncio.sleep(0)
-        await until(lambda: cluster.fold().shard.position == cluster.records(FACTS)[-1].offset)
-        assert sum(one.role is Role.LEADING for one in deciders) <= 1 + sum(one.stats.fencings == 0 for one in deciders)
-    assert_exactly_once(cluster)
-    epochs = [event.leader_epoch for event in events_of(cluster.events(), e.LeaderElected)]
-    assert epochs == list(range(1, len(epochs) + 1))
-
-
-@pytest.mark.parametrize("committed", [True, False, None], ids=["committed", "aborted", "left open"])
-@pytest.mark.parametrize("transactions_before", [0, 1, 3])
-async def test_an_unknown_outcome_is_settled_by_the_log(committed: bool | None, transactions_before: int) -> None:
-    cluster = await cluster_with(*STORY)
-
-    def lose_the_answer(name: str, count: int) -> None:
-        if (name, count) == ("append", transactions_before):
-            cluster.log.fail_next_append(OutcomeUnknown, committed=committed)
-
-    one = decider(CrashingLog(cluster.log, on_call=lose_the_answer), most_facts=4)
-    async with running(one):
-        await decided(one, cluster)
-    assert one.stats.unknown_outcomes == 1
-    assert len(events_of(cluster.events(), e.LeaderElected)) == (
-        1 if committed is not True and not transactions_before else 2
-    )
-    assert_exactly_once(cluster)
-    reference = await cluster_with(*STORY)
-    await decide_all(reference)
-    assert without_elections(cluster.events()) == without_elections(reference.events())
-
-
-async def test_an_outage_while_leading_is_waited_for_and_nothing_is_decided_twice() -> None:
-    cluster = await cluster_with(*STORY[:8])
-    one = decider(cluster.log, most_facts=2)
-    async with running(one):
-        await decided(one, cluster)
-        await cluster.put(*STORY[8:])
-        cluster.log.cut()  # the facts are in the log, the leader's next read or commit meets the outage
-        await until(lambda: one.role is not Role.LEADING or one.stats.position < cluster.records(FACTS)[-1].offset)
-        cluster.log.mend()
-        await until(lambda: cluster.fold().shard.position == cluster.records(FACTS)[-1].offset)
-    assert_exactly_once(cluster)
-
-
-async def test_a_commit_into_an_outage_is_an_unknown_outcome_and_the_owner_comes_back() -> None:
-    cluster = await cluster_with(*STORY[:8])
-    clock = Clock()
-    one = decider(cluster.log, monotonic_us=clock)
-    async with running(one):
-        await decided(one, cluster)
-        append = one._writer.append
-
-        async def into_the_outage(batches):
-            cluster.log.cut()
-            await append(batches)
-
-        one._writer.append = into_the_outage
-        await cluster.put(STORY[8])
-        await until(lambda: one.role is Role.FOLLOWING, "it lost the log in a commit, and then could not open")
-        assert one.stats.unknown_outcomes == 1
-        cluster.log.mend()
-        await cluster.put(*STORY[9:])
-
-        def back() -> bool:
-            clock.now_us += 10_000
-            return one.role is Role.LEADING
-
-        await until(back)
-        await decided(one, cluster)
-    assert_exactly_once(cluster)
-
-
-async def test_a_decider_started_before_its_log_answers_waits_for_it(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = await cluster_with(*STORY)
-    cluster.log.cut()
-    one = decider(cluster.log)
-    async with running(one):
-        await until(lambda: one.stats.unavailable >= 1)
-        assert one.role is Role.FOLLOWING
-        cluster.log.mend()
-        await decided(one, cluster)
-    assert "the log is away" in caplog.messages
-    assert_exactly_once(cluster)
-
-
-async def test_a_commit_that_hangs_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(leadership, "_SAY_WAITING_AFTER_S", 0.01)
-    cluster = await cluster_with(configured())
-    one = decider(cluster.log)
-    async with running(one):
-        await decided(one, cluster)
-        released = asyncio.Event()
-        writer = one._leadership.writer
-        append = writer.append
-
-        async def hanging(batches):
-            await released.wait()
-            await append(batches)
-
-        one._leadership.writer = type("Hanging", (), {"append": staticmethod(hanging)})()
-        await cluster.put(f.Tick())
-        await until(lambda: any(message.startswith("waiting for the log since") for message in caplog.messages))
-        released.set()
-        await decided(one, cluster)
-    assert_exactly_once(cluster)
-
-
 # -- refusals to start ------------------------------------------------------------------------------------------------------
 
 
@@ -500,117 +363,6 @@ async def test_facts_that_retention_took_undecided_are_never_skipped_silently(ca
     (line,) = [record for record in caplog.records if record.message == "facts are lost that were never decided"]
     assert (line.fields["from_offset"], line.fields["to_offset"]) == (6, 7)
     assert [event.cause_offset for event in cluster.events()][-1] == 9
-
-
-# -- standby ----------------------------------------------------------------------------------------------------------------
-
-
-class Clock:
-    """A monotonic clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now_us = 0
-
-    def __call__(self) -> int:
-        return self.now_us
-
-
-async def test_a_standby_takes_over_when_a_fact_gets_no_event_for_a_second() -> None:
-    cluster = await cluster_with(*STORY[:8])
-    await decide_all(cluster)
-    clock = Clock()
-    standby = decider(cluster.log, claim=False, monotonic_us=clock)
-    async with running(standby):
-        await until(lambda: standby.stats.seq == cluster.fold().shard.seq)
-        await cluster.put(*STORY[8:])
-        await until(lambda: standby._watch is not None and len(standby._watch._undecided) > 0)
-        clock.now_us += 900_000
-        await still_following(standby)
-        clock.now_us += 100_000
-        await leading(standby)
-        await decided(standby, cluster)
-    assert_exactly_once(cluster)
-    reference = await cluster_with(*STORY)
-    await decide_all(reference)
-    assert without_elections(cluster.events()) == without_elections(reference.events())
-
-
-async def still_following(one) -> None:
-    """Let the decider go round its loop a few times and see that it stays what it is."""
-    for _ in range(3):
-        events, read, calls = one._events, one._events.read, []
-
-        async def counting(read=read, calls=calls, **how):
-            calls.append(how)
-            return await read(**how)
-
-        events.read = counting
-        await until(lambda calls=calls: len(calls) >= 2)
-        events.read = read
-    assert one.role is Role.FOLLOWING
-
-
-async def test_the_lower_rank_takes_over_and_the_higher_goes_on_following() -> None:
-    cluster = await cluster_with(*STORY[:8])
-    await decide_all(cluster)
-    clock = Clock()
-    first, second = (decider(cluster.log, claim=False, rank=rank, monotonic_us=clock) for rank in (1, 2))
-    async with running(first, second):
-        await until(lambda: first._watch is not None and second._watch is not None)
-        await cluster.put(f.Tick())
-        await until(lambda: bool(first._watch._undecided and second._watch._undecided))
-        clock.now_us += 1_300_000  # the turn of rank 1; that of rank 2 is at 1.6 s
-        await leading(first)
-        await decided(first, cluster)
-        await still_following(second)
-        clock.now_us += 10_000_000
-        await still_following(second)  # no fact waits, so no time makes a silence
-    assert (first.stats.takeovers, second.stats.takeovers) == (1, 0)
-    assert_exactly_once(cluster)
-
-
-async def test_a_standby_of_a_new_log_waits_for_the_first_in_line() -> None:
-    cluster = await cluster_with(*STORY)
-    clock = Clock()
-    second = decider(cluster.log, claim=False, rank=1, monotonic_us=clock)
-    first = decider(cluster.log, claim=False, rank=0, monotonic_us=clock)
-    async with running(second):
-        await until(lambda: second._watch is not None)
-        await still_following(second)
-        async with running(first):
-            await decided(first, cluster)
-    assert cluster.events()[0].build == "test"
-    assert (first.stats.takeovers, second.stats.takeovers) == (1, 0)
-
-
-async def test_a_standby_ticks_when_nobody_does_so_an_idle_shard_is_taken_over_too() -> None:
-    cluster = await cluster_with(*STORY)
-    await decide_all(cluster)
-    clock = Clock()
-    standby = decider(cluster.log, claim=False, ticks=True, monotonic_us=clock)
-    async with running(standby):
-        await until(lambda: standby._watch is not None)
-        before = len(cluster.records(FACTS))
-        clock.now_us += 1_000_000
-        await until(lambda: len(cluster.records(FACTS)) == before + 1)
-        await until(lambda: bool(standby._watch._undecided))
-        clock.now_us += 1_000_000
-        await leading(standby)
-        await until(lambda: standby.stats.position >= before)
-    assert_exactly_once(cluster)
-
-
-async def test_a_leader_ticks_every_half_second_of_its_clock() -> None:
-    cluster = await cluster_with(configured())
-    clock = Clock()
-    one = decider(cluster.log, ticks=True, monotonic_us=clock)
-    async with running(one):
-        await leading(one)
-        for count in range(1, 5):
-            await until(lambda count=count: one._ticker.ticks >= count)
-            assert one._ticker.ticks == count
-            clock.now_us += 500_000
-    assert one.stats.seq == cluster.fold().shard.seq
 
 
 # -- what reaches it besides ------------------------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""Standbys: who takes over, when, and who ticks meanwhile."""
+
+from __future__ import annotations
+
+from events import facts as f
+from streams.ownership import Role
+from streams.topics import FACTS
+from tests.streams.deciding import (
+    Clock,
+    assert_exactly_once,
+    configured,
+    decide_all,
+    decided,
+    decider,
+    leading,
+    running,
+    until,
+    without_elections,
+)
+from tests.streams.test_decider import STORY, cluster_with
+
+
+async def test_a_standby_takes_over_when_a_fact_gets_no_event_for_a_second() -> None:
+    cluster = await cluster_with(*STORY[:8])
+    await decide_all(cluster)
+    clock = Clock()
+    standby = decider(cluster.log, claim=False, monotonic_us=clock)
+    async with running(standby):
+        await until(lambda: standby.stats.seq == cluster.fold().shard.seq)
+        await cluster.put(*STORY[8:])
+        await until(lambda: standby._watch is not None and len(standby._watch._undecided) > 0)
+        clock.now_us += 900_000
+        await still_following(standby)
+        clock.now_us += 100_000
+        await leading(standby)
+        await decided(standby, cluster)
+    assert_exactly_once(cluster)
+    reference = await cluster_with(*STORY)
+    await decide_all(reference)
+    assert without_elections(cluster.events()) == without_elections(reference.events())
+
+
+async def still_following(one) -> None:
+    """Let the decider go round its loop a few times and see that it stays what it is."""
+    for _ in range(3):
+        events, read, calls = one._events, one._events.read, []
+
+        async def counting(read=read, calls=calls, **how):
+            calls.append(how)
+            return await read(**how)
+
+        events.read = counting
+        await until(lambda calls=calls: len(calls) >= 2)
+        events.read = read
+    assert one.role is Role.FOLLOWING
+
+
+async def test_the_lower_rank_takes_over_and_the_higher_goes_on_following() -> None:
+    cluster = await cluster_with(*STORY[:8])
+    await decide_all(cluster)
+    clock = Clock()
+    first, second = (decider(cluster.log, claim=False, rank=rank, monotonic_us=clock) for rank in (1, 2))
+    async with running(first, second):
+        await until(lambda: first._watch is not None and second._watch is not None)
+        await cluster.put(f.Tick())
+        await until(lambda: bool(first._watch._undecided and second._watch._undecided))
+        clock.now_us += 1_300_000  # the turn of rank 1; that of rank 2 is at 1.6 s
+        await leading(first)
+        await decided(first, cluster)
+        await still_following(second)
+        clock.now_us += 10_000_000
+        await still_following(second)  # no fact waits, so no time makes a silence
+    assert (first.stats.takeovers, second.stats.takeovers) == (1, 0)
+    assert_exactly_once(cluster)
+
+
+async def test_a_standby_of_a_new_log_waits_for_the_first_in_line() -> None:
+    cluster = await cluster_with(*STORY)
+    clock = Clock()
+    second = decider(cluster.log, claim=False, rank=1, monotonic_us=clock)
+    first = decider(cluster.log, claim=False, rank=0, monotonic_us=clock)
+    async with running(second):
+        await until(lambda: second._watch is not None)
+        await still_following(second)
+        async with running(first):
+            await decided(first, cluster)
+    assert cluster.events()[0].build == "test"
+    assert (first.stats.takeovers, second.stats.takeovers) == (1, 0)
+
+
+async def test_a_standby_ticks_when_nobody_does_so_an_idle_shard_is_taken_over_too() -> None:
+    cluster = await cluster_with(*STORY)
+    await decide_all(cluster)
+    clock = Clock()
+    standby = decider(cluster.log, claim=False, ticks=True, monotonic_us=clock)
+    async with running(standby):
+        await until(lambda: standby._watch is not None)
+        before = len(cluster.records(FACTS))
+        clock.now_us += 1_000_000
+        await until(lambda: len(cluster.records(FACTS)) == before + 1)
+        await until(lambda: bool(standby._watch._undecided))
+        clock.now_us += 1_000_000
+        await leading(standby)
+        await until(lambda: standby.stats.position >= before)
+    assert_exactly_once(cluster)
+
+
+async def test_a_leader_ticks_every_half_second_of_its_clock() -> None:
+    cluster = await cluster_with(configured())
+    clock = Clock()
+    one = decider(cluster.log, ticks=True, monotonic_us=clock)
+    async with running(one):
+        await leading(one)
+        for count in range(1, 5):
+            await until(lambda count=count: one._ticker.ticks >= count)
+            assert one._ticker.ticks == count
+            clock.now_us += 500_000
+    assert one.stats.seq == cluster.fold().shard.seq
