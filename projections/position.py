@@ -36,16 +36,14 @@ def take(table: Table, offset: int, value: bytes) -> Taken:
     shard = table.shard
     if offset < shard.next_offset:
         return Taken.KNOWN
-    envelope = envelope_of(value)
-    stale = envelope.leader_epoch < shard.leader_epoch
-    if envelope.seq == shard.seq + 1:
+    event = decode_event(value)
+    if event.seq == shard.seq + 1:
         try:
             chain = check_chain(value, shard.chain or GENESIS_CHAIN)
         except ChainBroken:
-            if not stale:
+            if not _is_stale(table, value):
                 raise
             return _left_out(table, offset)
-        event = decode_event(value)
         if type(event) is LeaderElected and event.leader_epoch <= shard.leader_epoch:
             raise SequenceBroken(
                 f"leader epoch {event.leader_epoch} follows {shard.leader_epoch}, but epochs only rise"
@@ -54,19 +52,23 @@ def take(table: Table, offset: int, value: bytes) -> Taken:
         shard.chain = chain
         shard.next_offset = offset + 1
         return Taken.FOLDED
-    if stale:
+    if _is_stale(table, value):
         return _left_out(table, offset)
-    if envelope.seq > shard.seq:
+    if event.seq > shard.seq:
         return Taken.GAP
     raise SequenceBroken(
-        f"event {envelope.seq} stands again at offset {offset} of shard {table.number}, after event {shard.seq}: "
+        f"event {event.seq} stands again at offset {offset} of shard {table.number}, after event {shard.seq}: "
         "two deciders wrote with one leader epoch, or the log was restored from a copy. "
         "Run `headway replay` to locate the first one"
     )
 
 
-def _left_out(table: Table, offset: int) -> Taken:
+def _is_stale(table: Table, value: bytes) -> bool:
     """Asked only of records that do not follow: one that does was written by who had read the record before it."""
+    return envelope_of(value).leader_epoch < table.shard.leader_epoch
+
+
+def _left_out(table: Table, offset: int) -> Taken:
     table.shard.stale_events += 1
     table.shard.next_offset = offset + 1
     return Taken.STALE
