@@ -138,11 +138,16 @@ class Matcher:
         seat: Seat | None = w.index
         if seat is None:
             raise ValueError(f"worker {w.endpoint!r} is not in the fleet; it cannot be refreshed")
-        promoted = seat.recency != w.recency
-        seat.recency = w.recency
-        seat.line.touch(seat, promoted)
-        for merged in seat.signature.merged:
-            merged.touch(seat, promoted)
+        # Twice a decision, so `SlotLine.touch` is written out for the worker's own line.
+        if seat.recency != w.recency:
+            seat.recency = w.recency
+            seat.line.touched[seat] = True
+            for merged in seat.signature.merged:
+                merged.touch(seat, True)
+        else:
+            seat.line.touched.setdefault(seat, False)
+            for merged in seat.signature.merged:
+                merged.touch(seat, False)
         before = seat.free
         if not w.accepts():
             seat.free = None
@@ -172,10 +177,17 @@ class Matcher:
         if not self._queued:
             workers.clear()
             return None
-        key, block, seat = NEVER, None, None
+        key = NEVER
+        block: Block | None = None
+        seat: Seat | None = None
         if len(workers) == 1:
             (seat,) = workers
-            key, block = self._first_for(seat, NEVER)
+            free = seat.free
+            if free is not None:
+                for reach in seat.signature.reaches:
+                    key, found_block = reach.shelf.first_for(free, key)
+                    if found_block is not None:
+                        block = found_block
             if block is None:
                 workers.clear()
         elif workers:
@@ -201,11 +213,9 @@ class Matcher:
         return iter(queued)
 
     def _match(self, c: DemandClass, seat: Seat) -> Match:
-        op, first = c.head, self._waiting.first()
+        op, head = c.head, self.head()
         assert op is not None, "a class that can be placed has a head"
-        assert first is not None, "its head is queued, so some head is first"
-        assert first.head is not None, "the order of heads holds no empty class"
-        return Match(op, seat.worker, None if first is c else first.head.operation_id)
+        return Match(op, seat.worker, None if head is None or head is op else head.operation_id)
 
     def _first_for_dirty_workers(self) -> tuple[int, Block | None, Seat | None]:
         """The first head key that a worker with new room takes, and the first such worker in strategy order."""
@@ -240,7 +250,6 @@ class Matcher:
         free = seat.free
         if free is None:
             return best, None
-        self.work.worker_searches += 1
         found: Block | None = None
         for reach in seat.signature.reaches:
             best, block = reach.shelf.first_for(free, best)

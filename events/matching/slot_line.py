@@ -55,24 +55,23 @@ class SlotLine:
         "_stale",
         "_stamps",
         "_tail",
-        "_touched",
         "_trees",
         "_work",
         "members",
         "pools",
         "probes",
         "totals",
+        "touched",
     )
 
     def __init__(self, pools: int, totals: tuple[int, ...], work: Work, probes: int) -> None:
         self.pools = pools
         self.totals = totals
         self.probes = probes
-        self.members: OrderedDict[Seat, int] = (
-            OrderedDict()
-        )  # by recency, but for those touched; to the slot, -1 without one
+        # By recency, but for those touched; to the slot, -1 without one.
+        self.members: OrderedDict[Seat, int] = OrderedDict()
         self._last = -1  # greatest recency among those in order
-        self._touched: dict[Seat, bool] = {}  # changed since the last search; whether promoted, so no longer in place
+        self.touched: dict[Seat, bool] = {}  # changed since the last search; whether promoted, so no longer in place
         self._work = work
         self._stale: dict[Seat, None] = {}  # those whose leaves are not up to date
         self._capacity = 0  # slots; a power of two; 0 until a search needs the tree
@@ -85,12 +84,12 @@ class SlotLine:
     def add(self, seat: Seat) -> None:
         """A worker joins the line."""
         self.members[seat] = -1
-        self._touched[seat] = True
+        self.touched[seat] = True
 
     def discard(self, seat: Seat) -> None:
         """A worker leaves the line."""
         slot = self.members.pop(seat)
-        self._touched.pop(seat, None)
+        self.touched.pop(seat, None)
         self._stale.pop(seat, None)
         if slot >= 0:
             self._clear(slot)
@@ -100,16 +99,16 @@ class SlotLine:
     def touch(self, seat: Seat, promoted: bool) -> None:
         """The seat's amounts, acceptance or (`promoted`) recency changed."""
         if promoted:
-            self._touched[seat] = True
+            self.touched[seat] = True
         else:
-            self._touched.setdefault(seat, False)
+            self.touched.setdefault(seat, False)
 
     def first_fit(self, c: DemandClass, newest: bool, bound: int | None) -> Seat | None:
         """The first seat that class `c` fits, by recency ascending (`newest`: descending), better than recency `bound` where given.
 
         A seat that is no better than `bound` may be returned or not; the caller compares.
         """
-        if self._touched:
+        if self.touched:
             self._order()
         a, b, p, q, more = c.ask_a, c.ask_b, c.pool_a, c.pool_b, c.more
         left = self.probes
@@ -191,7 +190,7 @@ class SlotLine:
             node -= 1
 
     def _order(self) -> None:
-        touched, members = self._touched, self.members
+        touched, members = self.touched, self.members
         promoted = [seat for seat, moved in touched.items() if moved]
         if promoted:
             if len(promoted) > 1:

@@ -15,10 +15,9 @@ class Work:
     nodes_visited: int = 0  # nodes of worker trees compared in searches
     leaves_updated: int = 0  # worker slots brought up to date one by one
     slots_rebuilt: int = 0  # worker slots laid out again in bulk
-    families_visited: int = 0  # families of classes a free worker was offered to
+    families_visited: int = 0  # families of classes a worker with new room was offered
     classes_updated: int = 0  # class heads brought up to date in a family
     class_searches: int = 0  # "which worker takes this class"
-    worker_searches: int = 0  # "which class does this worker take"
     fleet_regroupings: int = 0  # times the whole fleet was grouped anew
 
     def total(self) -> int:
@@ -32,6 +31,5 @@ class Work:
             + self.families_visited
             + self.classes_updated
             + self.class_searches
-            + self.worker_searches
             + self.fleet_regroupings
         )

@@ -17,7 +17,7 @@ LRU, MRU = AllocationStrategy.LEAST_RECENTLY_USED, AllocationStrategy.MOST_RECEN
 SEEDS = (
     [int(os.environ["HEADWAY_WALK_SEED"])]
     if "HEADWAY_WALK_SEED" in os.environ
-    else list(range(int(os.environ.get("HEADWAY_WALKS", "24"))))
+    else list(range(int(os.environ.get("HEADWAY_WALKS", "16"))))
 )
 
 

@@ -287,10 +287,13 @@ class World:
             elif draw < 98:
                 self.restart()
 
-    def check_pass(self) -> None:
-        """Run the pass to its fixpoint and hold every placement to the reference's."""
+    def check_pass(self, most: int | None = None) -> None:
+        """Run the pass, holding every placement to the reference's: to its fixpoint, or up to `most` placements.
+
+        A pass that is broken off has found its next placement and not made it.
+        """
         expected = naive_pass(self.queued.values(), self.workers.values(), self.shape.strategy)
-        for operation, worker, overtook in expected:
+        for made, (operation, worker, overtook) in enumerate(expected):
             found = self.matcher.next_match()
             assert found is not None, f"nothing found, expected {operation.operation_id} on {worker.endpoint}"
             assert (found.operation.operation_id, found.worker.endpoint, found.overtook) == (
@@ -298,13 +301,13 @@ class World:
                 worker.endpoint,
                 overtook,
             )
+            if made == most:
+                return
+            self.decisions += 1
             self.overtakes += overtook is not None
             self.dispatch(found.operation, found.worker)
         found = self.matcher.next_match()
-        assert found is None, (
-            f"nothing more fits, but {found.operation.operation_id} on {found.worker.endpoint} was found"
-        )
-        self.decisions += len(expected)
+        assert found is None, f"nothing fits, but {found.operation.operation_id} on {found.worker.endpoint} was found"
         self.passes += 1
 
     def check_views(self) -> None:
@@ -319,8 +322,12 @@ class World:
         for step in range(steps):
             for _ in range(1 + self.choose(self.shape.mutations_per_pass)):
                 self.mutate()
+            if self.choose(8) == 0:
+                self.check_pass(most=self.choose(4))
+                continue  # changes meet a pass that is not over, as they do when an instance is paused in its middle
             self.check_pass()
             if step % 16 == 0:
                 self.check_views()
+        self.check_pass()
         self.restart()
         assert self.matcher.next_match() is None, "a restart at the fixpoint finds something new"
