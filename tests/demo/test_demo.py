@@ -1,0 +1,72 @@
+"""The demonstration itself, on the real broker and in a hurry: sound, summarised with the promised keys, and gone without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+KEYS = [
+    "placed", "finished", "lost", "doubled", "requeued", "seq_gaps", "table_equals_replay", "wait_s", "broker", "wall_s",
+]  # fmt: skip
+
+
+def start(kafka: str, tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The demonstration on the session's broker (with a topic prefix of its own), its home below `tmp_path`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    environment |= {"HEADWAY_BROKER": "cluster", "HEADWAY_BOOTSTRAP_SERVERS": kafka, "TMPDIR": str(tmp_path)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "streams.demo", *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_the_demonstration_is_sound_on_a_real_kafka(kafka, tmp_path):
+    summary = tmp_path / "summary.json"
+    demo = start(kafka, tmp_path, "--span", "12", "--summary", str(summary))
+    output, _ = demo.communicate(timeout=170)
+    assert demo.returncode == 0, output
+    found = json.loads(summary.read_text())
+    assert list(found) == KEYS
+    assert list(found["wait_s"]) == ["p50", "p95", "max"]
+    assert (found["placed"], found["finished"]) == (724, 724)
+    assert (found["lost"], found["doubled"], found["seq_gaps"]) == (0, 0, 0)
+    assert found["table_equals_replay"] is True
+    assert found["broker"]["kind"] == "cluster"
+    assert found["wall_s"] < 180
+    assert "SIGKILL to the decider" in output
+    assert "nobody decided in between" in output
+    assert "24 of 24 ran with exit code 0" in output
+    assert len(output.split("Why the longest wait was so long:\n")[1].strip().splitlines()) == 5
+    assert list(tmp_path.glob("headway-demo-*")) == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_everything_it_started(kafka, tmp_path):
+    demo = start(kafka, tmp_path)
+    assert demo.stdout is not None
+    deadline = time.monotonic() + 90
+    for line in demo.stdout:
+        if line.startswith("workers: "):
+            break
+        assert time.monotonic() < deadline
+    children = psutil.Process(demo.pid).children(recursive=True)
+    assert len(children) >= 5
+    demo.send_signal(signal.SIGINT)
+    output, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130, output
+    assert [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
+    assert list(tmp_path.glob("headway-demo-*")) == []
