@@ -45,6 +45,7 @@ class DemandClass:
         "pool_b",
         "serial",
         "size",
+        "sorted_ask",
     )
 
     def __init__(self, demand: Demand, serial: int) -> None:
@@ -62,6 +63,7 @@ class DemandClass:
         self.need: Need  # the need it stands under in the fleet index; set there
         self.family: Family  # where it stands in the class index; set there
         self.block: Block
+        self.sorted_ask: int  # what it asks of the pool its family is sorted by
 
     def push(self, op: Operation) -> bool:
         """Add `op`; whether it is the new head."""
