@@ -30,7 +30,7 @@ from events.codec import (
 from events.codec import events as event_records
 from events.codec import facts as fact_records
 from events.errors import ChainBroken, InvalidFact, UnknownEvent
-from events.reasons import Outcome, RejectReason
+from events.reasons import Outcome, RejectReason, RunResult
 from events.values import Digest
 from proto.gen.headway.v1 import common_pb2, events_pb2, facts_pb2
 from tests.core.record_strategies import any_event, any_fact, commands, records
@@ -150,6 +150,7 @@ BAD_FACTS = [
     (f.ActionFinished("main", "w1", 1, 1, stdout_tail=b"x" * 16385), "stdout_tail"),
     (f.ActionFinished("main", "w1", 1, 1, stderr_tail=b"x" * 16385), "stderr_tail"),
     (f.ActionFinished("main", "w1", 1, 1, exit_code=2**31), "exit_code"),
+    (f.ActionFinished("main", "w1", 1, 1, RunResult.UNSPECIFIED), "result"),
     (f.CancelRequested("main"), "operation_id"),
     (f.CancelRequested("main", 4, "c"), "operation_id"),
     (f.PriorityRequested("main"), "operation_id"),
