@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from events.codec import decode_fact
+from events.codec import EventEncoder, decode_fact
 from events.decide import decide, elect, reject_undecidable
 from events.indexing import build_indexes
 from events.outbox import outbox
@@ -82,6 +82,7 @@ class Leadership:
         self._stats = stats
         self._monotonic_us = monotonic_us
         self._headers = CloudEventsHeaders(number)
+        self._encoder = EventEncoder()
 
     @classmethod
     async def open(
@@ -242,7 +243,7 @@ class Leadership:
         self._stats.rebuilds += 1
 
     def _new_transaction(self) -> Transaction:
-        return Transaction(self.number, self.shard.leader_epoch, self._chain, self._headers)
+        return Transaction(self.number, self.shard.leader_epoch, self._chain, self._headers, self._encoder)
 
     async def _commit(self, transaction: Transaction) -> None:
         """Append one transaction; the leader's own position in the log advances only when it is committed."""
