@@ -9,18 +9,22 @@ import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from events import events as e
-from events.codec import encode_fact
+from events import facts as f
+from events.codec import command_bytes, encode_fact
+from streams import leadership
+from streams.decider import Decider
 from streams.kafka_log import KafkaLog
 from streams.log import Outgoing, Record
 from streams.ownership import Role
 from streams.recovery import Fold
-from streams.topics import EVENTS, FACTS, topic_table
+from streams.topics import EVENTS, FACTS, PLACEMENTS, topic_table
 from tests.streams.deciding import (
     CHECKED,
     check_exactly_once,
@@ -194,6 +198,55 @@ async def test_two_deciders_that_both_claim_never_both_append(site: Site) -> Non
     finally:
         for one in deciders:
             await one._log.close()
+
+
+async def decided_here(site: Site, one: Decider) -> None:
+    last = (await site.records(FACTS))[-1].offset
+    await until(lambda: one.stats.position >= last)
+
+
+async def test_a_fact_that_cannot_be_decided_is_parked_and_the_rest_goes_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = leadership.decide
+
+    def decide(shard, fact, **where):
+        events = real(shard, fact, **where)
+        if getattr(fact, "client_operation_id", "") == "a7" and type(events[-1]) is not e.FactIgnored:
+            raise ZeroDivisionError("a fault in a rule")
+        return events
+
+    monkeypatch.setattr(leadership, "decide", decide)
+    await site.put(configured(), connected("w1", 2_000_000_000), *(queued(f"a{number}") for number in range(20)))
+    one = decider(site.log)
+    async with running(one):
+        await decided_here(site, one)
+        await site.put(queued("a7"), queued("a20"))
+        await decided_here(site, one)
+    events = await site.check()
+    assert (one.stats.rebuilds, one.stats.takeovers) == (1, 1)
+    assert [event.key for event in events_of(events, e.KeyParked)] == ["a7"]
+    assert len(events_of(events, e.OperationDispatched)) == 20
+
+
+async def test_a_fact_whose_outcome_the_broker_refuses_is_rejected_with_size_and_limit(site: Site) -> None:
+    narrow = [replace(spec, max_message_bytes=2_000) if spec.name == PLACEMENTS else spec for spec in topic_table(2)]
+    await site.log.ensure_topics(narrow)
+    large = [
+        f.ActionQueued("main", f"large{number}", command=command_bytes(["sh", "-c", ": " + "x" * 3_000]))
+        for number in range(2)
+    ]
+    facts = [queued("a"), large[0], queued("b"), queued("c"), large[1], queued("d")]
+    await site.put(configured(), connected("w1", 2_000_000_000), *facts)
+    one = decider(site.log)
+    async with running(one):
+        await decided_here(site, one)
+    events = await site.check()
+    rejected = events_of(events, e.FactRejected)
+    assert [event.key for event in rejected] == ["large0", "large1"]
+    assert all("the limit is 2000" in event.value for event in rejected)
+    assert len(events_of(events, e.OperationDispatched)) == 4
+    assert one.stats.takeovers == 1
 
 
 async def test_one_process_owns_several_shards_and_shows_its_counters(site: Site) -> None:
