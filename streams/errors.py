@@ -223,13 +223,13 @@ class TopicConflict(StreamError):
     """A topic exists in a shape that cannot be changed into the one asked for without losing order or records."""
 
     code = "topic-conflict"
-    runbook = "Partitions can only be added. Choose another cluster or a new log generation (`headway import`)."
+    runbook = "Partitions can only be added. Choose another cluster or begin a new log under another HEADWAY_TOPIC_PREFIX."
 
     def __init__(self, topic: str, what: str, *, has: object, wanted: object) -> None:
         self.topic = topic
         super().__init__(
             f"topic {topic!r}: {what} is {has}, {wanted} is wanted, and that change cannot be made in place",
-            remedy="Ask for the existing value, or start a new log generation with `headway import`",
+            remedy="Ask for the existing value, or begin a new log: another cluster, or another HEADWAY_TOPIC_PREFIX",
         )
 
 

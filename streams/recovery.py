@@ -52,8 +52,8 @@ class OtherLog(HeadwayError):
         self.what, self.recorded, self.found = what, recorded, found
         super().__init__(
             f"the event log records {what} {recorded!r}, but here it is {found!r}: offsets in the events would point at other "
-            "facts. Connect to the cluster the log was written on; after a topic was deleted or copied, start a new log "
-            "generation with 'headway import'"
+            "facts. Connect to the cluster the log was written on; after a topic was deleted or copied, begin a new "
+            "log: another cluster, or another HEADWAY_TOPIC_PREFIX"
         )
 
 

@@ -18,7 +18,7 @@ from events.state import Dispatch, Operation, Stage, Worker, sort_key
 
 
 class Row(TypedDict):
-    """One measured figure; `ratio` is value over limit, or against the rival or base named in the case."""
+    """One measured figure; `ratio` is at most 1 where the limit is met, without a limit against the rival named in the case."""
 
     case: str
     value: float
@@ -205,7 +205,7 @@ def run(progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
     for cell, least in GOALS:
         progress(str(cell))
         cycle_us, per_s = measure(cell)
-        ratio = None if least is None else round(per_s / least, 2)
+        ratio = None if least is None else round(least / per_s, 2)
         rows.append(Row(case=f"decisions, {cell}", value=round(per_s), unit="1/s", limit=least, ratio=ratio))
         rows.append(Row(case=f"cycle, {cell}", value=round(cycle_us, 2), unit="us", limit=None, ratio=None))
         if cell == NAIVE_CELL:
@@ -228,7 +228,7 @@ def run(progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
                 value=round(grown_us, 2),
                 unit="us",
                 limit=round(base_us * most, 2),
-                ratio=round(grown_us / base_us, 2),
+                ratio=round(grown_us / (base_us * most), 2),
             )
         )
     return rows

@@ -1,4 +1,8 @@
-"""`headway bench NAME`: runs one of the measurements in `streams/bench/` and prints it with the machine it was taken on."""
+"""`headway bench NAME`: runs one of the measurements in `streams/bench/` and prints it with the machine it was taken on.
+
+A measurement is a module with a function `run` (it may be async) that returns rows of case, value, unit, limit and ratio. `limit` is a
+ceiling or a floor, as the unit makes plain; `ratio` is at most 1 exactly where it is met. Without a limit nothing is judged.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import importlib
 import inspect
 import os
 import platform
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -56,7 +61,7 @@ class Benches(click.Group):
 
 @click.command("bench", cls=Benches)
 def command() -> None:
-    """Measure a part of Headway on this machine. Exit code 3 when a value is beyond its limit."""
+    """Measure a part of Headway on this machine. Exit code 3 when a value misses its limit."""
 
 
 def _command_of(name: str, line: str) -> click.Command:
@@ -67,10 +72,12 @@ def _command_of(name: str, line: str) -> click.Command:
         raise Failure(f"the measurement {name!r} cannot be loaded: {error}", code="bench-not-loaded") from error
 
     def measure(output: str, **given: Any) -> None:
+        if "progress" in inspect.signature(run).parameters and sys.stderr.isatty():
+            given["progress"] = note
         measured = run(**given)
         rows = list(_awaited(measured) if inspect.isawaitable(measured) else measured)
         emit({"bench": name, "machine": machine(), "rows": rows} if output == "json" else rows, output, _COLUMNS)
-        missed = [row for row in rows if row.get("ratio") is not None and row["ratio"] > 1]
+        missed = [row for row in rows if row.get("limit") is not None and (row["ratio"] is None or row["ratio"] > 1)]
         if missed:
             note(f"{len(missed)} of {len(rows)} value(s) beyond the limit: {', '.join(row['case'] for row in missed)}")
             raise SystemExit(CHECK_FAILED)

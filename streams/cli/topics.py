@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,7 +13,7 @@ from streams.cli.output import Column, emit, note, output_option, size
 from streams.connection import connected
 from streams.provisioning import Provisioned, parse_assignment, provision, shards_of
 from streams.settings import load_settings
-from streams.topics import Load, Plan, plan, topic_table
+from streams.topics import DEFAULT_TRAFFIC, Load, Plan, Traffic, plan, topic_table
 
 _DAY_MS = 86_400_000
 
@@ -32,13 +34,26 @@ def command() -> None:
 )
 @click.option("--workers", type=click.IntRange(0, 1_000_000), default=100, show_default=True)
 @click.option("--replicas", type=click.IntRange(1, 9), default=1, show_default=True, help="Copies of each record.")
+@click.option(
+    "--record-bytes",
+    "sizes",
+    multiple=True,
+    metavar="TOPIC=BYTES",
+    help="A measured mean record size, of facts, events or placements; may be repeated.",
+)
 @click.option("--new-cluster", is_flag=True, help="Plan for an empty cluster; no broker is asked.")
 @output_option
 def show_plan(
-    shards: int | None, actions_per_s: float, workers: int, replicas: int, new_cluster: bool, output: str
+    shards: int | None,
+    actions_per_s: float,
+    workers: int,
+    replicas: int,
+    sizes: tuple[str, ...],
+    new_cluster: bool,
+    output: str,
 ) -> None:
     """Print what `apply` would do, the bytes a day, and the disk that the retention needs. Changes nothing."""
-    load = Load(cycles_per_s=actions_per_s, workers=workers, replicas=replicas)
+    load = Load(cycles_per_s=actions_per_s, workers=workers, replicas=replicas, traffic=measured_traffic(sizes))
     made = plan(topic_table(shards or 1), {}, load) if new_cluster else asyncio.run(_plan(shards, load))
     rows = _rows(made)
     if output == "json":
@@ -104,6 +119,24 @@ async def _plan(shards: int | None, load: Load) -> Plan:
 async def _apply(instances: dict[str, int | None], shards: int | None, move: bool) -> Provisioned:
     async with connected(load_settings()) as log:
         return await provision(log, instances, shards=shards, allow_moves=move)
+
+
+def measured_traffic(sizes: Sequence[str]) -> dict[str, Traffic]:
+    """The default traffic with the given mean record sizes (`facts=500`, or a topic by its full name).
+
+    Raises click.BadParameter.
+    """
+    traffic = dict(DEFAULT_TRAFFIC)
+    names = {name.removeprefix("headway.").removesuffix(".v1"): name for name in traffic}
+    for text in sizes:
+        given, _, amount = text.partition("=")
+        name = names.get(given, given)
+        if name not in traffic or not (amount.isascii() and amount.isdigit()) or int(amount) == 0:
+            raise click.BadParameter(
+                f"{text!r} is not TOPIC=BYTES with a topic of {', '.join(names)}", param_hint="--record-bytes"
+            )
+        traffic[name] = replace(traffic[name], record_bytes=int(amount))
+    return traffic
 
 
 def _rows(made: Plan) -> list[dict[str, Any]]:

@@ -105,7 +105,7 @@ def test_another_log_is_refused_with_both_ids_and_the_remedy(what: str) -> None:
     check_identity(shard, **ids)  # a log that never had a leader has no ids yet
     elect(shard, leader_epoch=1, **ids)
     check_identity(shard, **ids)
-    with pytest.raises(OtherLog, match=r"'other'.*headway import") as caught:
+    with pytest.raises(OtherLog, match=r"'other'.*HEADWAY_TOPIC_PREFIX") as caught:
         check_identity(shard, **{**ids, what: "other"})
     assert caught.value.recorded == ids[what]
 

@@ -109,7 +109,7 @@ def test_only_what_differs_is_altered() -> None:
 def test_partitions_are_never_taken_away() -> None:
     with pytest.raises(TopicConflict, match="is 4, 2 is wanted") as caught:
         topic_change(spec(FACTS, 2), made(spec(FACTS, 4)))
-    assert "headway import" in caught.value.remedy
+    assert "HEADWAY_TOPIC_PREFIX" in caught.value.remedy
 
 
 def test_bytes_a_day_are_records_times_size_times_replicas() -> None:
