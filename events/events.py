@@ -8,16 +8,31 @@ of its `OperationDispatched`; `operation_id` is the `cause_offset` of its `Opera
 from dataclasses import dataclass
 
 from events.reasons import (
+    CacheAnswer,
+    ClientLeaving,
     DeclineReason,
     DisconnectReason,
+    HoldEnd,
+    HoldMove,
     IgnoreReason,
     KillCause,
     Outcome,
     RejectReason,
     RequeueCause,
     RunResult,
+    UpstreamState,
 )
-from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, Usage
+from events.values import (
+    NO_DIGEST,
+    NO_USAGE,
+    Digest,
+    HoldCandidate,
+    HoldExclusionCount,
+    Properties,
+    QueueOrder,
+    ResourceHint,
+    Usage,
+)
 
 
 @dataclass(slots=True)
@@ -169,6 +184,8 @@ class OperationQueued:
     target_id: str = ""
     mnemonic: str = ""
     clamped_us: int = 0  # asked minus used
+    order: QueueOrder | None = None  # where fairness or aging put it
+    asked_requirement_id: int = 0  # before modifiers and hints; 0: as asked
 
     @property
     def operation_id(self) -> int:
@@ -187,6 +204,7 @@ class OperationDispatched:
     endpoint: str
     connection_id: int
     overtook: int | None = None
+    backfilled: bool = False
 
     @property
     def dispatch_id(self) -> int:
@@ -223,6 +241,8 @@ class OperationRequeued:
     needed_kib: int = 0
     free_kib: int = 0
     endpoint: str = ""
+    requirement_id: int = 0  # after an escalation; 0: unchanged
+    escalations: int = 0
 
 
 @dataclass(slots=True)
@@ -311,6 +331,7 @@ class WorkerAdmitted:
     build: str = ""
     kept: tuple[int, ...] = ()
     reconnected: bool = False
+    admits_when_idle: bool = False
 
 
 @dataclass(slots=True)
@@ -362,6 +383,206 @@ class WorkerDisconnected:
     silent_us: int = 0
 
 
+@dataclass(slots=True)
+class OperationJoined:
+    """An identical cacheable action is live: this client waits for the same operation under its own id (J2)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    operation_id: int
+    client_operation_id: str
+    client_id: str = ""
+    attached: bool = False
+
+
+@dataclass(slots=True)
+class ClientHeard:
+    """A client is still there."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    client_operation_id: str
+
+
+@dataclass(slots=True)
+class ClientLeft:
+    """A client no longer waits for the operation."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    operation_id: int
+    client_operation_id: str
+    reason: ClientLeaving
+    silent_us: int = 0
+
+
+@dataclass(slots=True)
+class CacheLookupRequested:
+    """The operation waits for the cache edge; it is not in the queue yet (D1)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    operation_id: int
+    action_digest: Digest = NO_DIGEST
+
+
+@dataclass(slots=True)
+class CacheAnswered:
+    """The cache edge answered; a miss puts the operation into the queue."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    operation_id: int
+    answer: CacheAnswer
+    exit_code: int = 0
+    message: str = ""
+
+
+@dataclass(slots=True)
+class HintsLoaded:
+    """Resource hints in force from here on (D3)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    hints: tuple[ResourceHint, ...] = ()
+
+
+@dataclass(slots=True)
+class OperationForwarded:
+    """The operation was handed to another scheduler."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    operation_id: int
+    upstream: str
+
+
+@dataclass(slots=True)
+class UpstreamReported:
+    """What became of a forwarded operation upstream."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    operation_id: int
+    state: UpstreamState
+    outcome: Outcome = Outcome.UNSPECIFIED
+    exit_code: int = 0
+    message: str = ""
+
+
+@dataclass(slots=True)
+class DemandUnsatisfiable:
+    """No connected worker could run operations with this requirement even if idle (X2)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    requirement_id: int
+    properties: tuple[str, ...] = ()
+    no_workers: bool = False
+
+
+@dataclass(slots=True)
+class DemandSatisfiable:
+    """A worker that could run it is connected again."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    requirement_id: int
+
+
+@dataclass(slots=True)
+class HoldMade:
+    """A busy worker is held for the operation at the head of the queue (H1-H7)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    operation_id: int
+    endpoint: str
+    requirement_id: int
+    waited_us: int
+    overtaken_by: int | None = None
+    candidates: tuple[HoldCandidate, ...] = ()
+    more_candidates: int = 0
+    excluded: tuple[HoldExclusionCount, ...] = ()
+    free_at_us: int = 0
+
+
+@dataclass(slots=True)
+class HoldMoved:
+    """Another worker is held for the same operation."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    operation_id: int
+    from_endpoint: str
+    to_endpoint: str
+    cause: HoldMove
+    candidates: tuple[HoldCandidate, ...] = ()
+    more_candidates: int = 0
+    excluded: tuple[HoldExclusionCount, ...] = ()
+    free_at_us: int = 0
+
+
+@dataclass(slots=True)
+class HoldReleased:
+    """The hold ended."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    operation_id: int
+    endpoint: str
+    reason: HoldEnd
+    held_us: int = 0
+
+
+@dataclass(slots=True)
+class HoldNoCandidate:
+    """The head has waited and was overtaken, but no worker can be held for it (H14)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    operation_id: int
+    waited_us: int
+    excluded: tuple[HoldExclusionCount, ...] = ()
+
+
+@dataclass(slots=True)
+class WorkerIdleCapped:
+    """What the worker reports free while idle caps what a drain is expected to free from now on (H12, H20)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    instance: str
+    endpoint: str
+    idle_free_kib: int
+
+
 Event = (
     LeaderElected
     | Ticked
@@ -388,6 +609,21 @@ Event = (
     | WorkerDrained
     | WorkerUndrained
     | WorkerDisconnected
+    | OperationJoined
+    | ClientHeard
+    | ClientLeft
+    | CacheLookupRequested
+    | CacheAnswered
+    | HintsLoaded
+    | OperationForwarded
+    | UpstreamReported
+    | DemandUnsatisfiable
+    | DemandSatisfiable
+    | HoldMade
+    | HoldMoved
+    | HoldReleased
+    | HoldNoCandidate
+    | WorkerIdleCapped
 )
 
 EVENT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Event.__args__}

@@ -7,8 +7,8 @@ and never looks into the second.
 
 from dataclasses import dataclass
 
-from events.reasons import DeclineReason, RejectReason, RunResult
-from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, Usage
+from events.reasons import CacheAnswer, DeclineReason, Outcome, RejectReason, RunResult, UpstreamState
+from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, ResourceHint, Usage
 
 
 @dataclass(slots=True)
@@ -45,6 +45,7 @@ class WorkerConnected:
     max_inflight: int = 0  # 0: no limit
     build: str = ""
     running: tuple[int, ...] = ()  # dispatch ids it still runs
+    admits_when_idle: bool = False  # holding nothing, it takes whatever fits its totals
 
 
 @dataclass(slots=True)
@@ -175,6 +176,53 @@ class KeyReleased:
 
 
 @dataclass(slots=True)
+class ClientHeard:
+    """A client that waits for its operation is still there (C1)."""
+
+    instance: str
+    client_operation_id: str
+
+
+@dataclass(slots=True)
+class ClientGone:
+    """The client no longer waits."""
+
+    instance: str
+    client_operation_id: str
+
+
+@dataclass(slots=True)
+class CacheAnswered:
+    """The cache edge answers `CacheLookupRequested` (D1)."""
+
+    instance: str
+    operation_id: int
+    answer: CacheAnswer
+    exit_code: int = 0
+    message: str = ""
+
+
+@dataclass(slots=True)
+class HintsLoaded:
+    """Replaces the resource hints of the instance (D3)."""
+
+    instance: str
+    hints: tuple[ResourceHint, ...] = ()
+
+
+@dataclass(slots=True)
+class UpstreamReported:
+    """The upstream edge relays what became of a forwarded operation."""
+
+    instance: str
+    operation_id: int
+    state: UpstreamState
+    outcome: Outcome = Outcome.UNSPECIFIED
+    exit_code: int = 0
+    message: str = ""
+
+
+@dataclass(slots=True)
 class Unreadable:
     """What the edge makes of a record that is no valid fact, so that it too yields an event. Not in the wire contract."""
 
@@ -204,6 +252,11 @@ Fact = (
     | Configured
     | Tick
     | KeyReleased
+    | ClientHeard
+    | ClientGone
+    | CacheAnswered
+    | HintsLoaded
+    | UpstreamReported
     | Unreadable
 )
 

@@ -24,6 +24,8 @@ class IgnoreReason(IntEnum):
     KEY_PARKED = 8
     DUPLICATE_CONNECTION = 9
     ALREADY_ACCEPTED = 10
+    NOT_ASKED = 11
+    UNKNOWN_CLIENT = 12
 
 
 class RejectReason(IntEnum):
@@ -38,6 +40,7 @@ class RejectReason(IntEnum):
     INVALID_PROPERTY = 6
     INVALID_CONFIGURATION = 7
     UNDECIDABLE = 8
+    INCOMPATIBLE_BUILD = 9
 
 
 class RequeueCause(IntEnum):
@@ -52,6 +55,9 @@ class RequeueCause(IntEnum):
     BACKPRESSURE = 6
     ACTION_TIMEOUT = 7
     KILL_OVERDUE = 8
+    UNACKNOWLEDGED = 9
+    ESCALATED = 10
+    EXECUTING_TIMEOUT = 11
 
 
 class Outcome(IntEnum):
@@ -65,6 +71,13 @@ class Outcome(IntEnum):
     CANCELLED = 5
     FREE_REQUEUES_EXHAUSTED = 6
     FAILED_PRECONDITION = 7
+    COMPLETED_FROM_CACHE = 8
+    ABANDONED = 9
+    UNSATISFIABLE = 10
+    NO_WORKER = 11
+    ESCALATION_EXHAUSTED = 12
+    CACHE_LOOKUP_FAILED = 13
+    UPSTREAM_FAILED = 14
 
 
 class RunResult(IntEnum):
@@ -77,6 +90,7 @@ class RunResult(IntEnum):
     BACKPRESSURE = 4
     KILLED = 5
     FAILED_PRECONDITION = 6
+    OUT_OF_MEMORY = 7
 
 
 class DeclineReason(IntEnum):
@@ -105,6 +119,8 @@ class KillCause(IntEnum):
     CANCELLED = 1
     NOT_CURRENT = 2
     ACTION_TIMEOUT = 3
+    ABANDONED = 4
+    UNACKNOWLEDGED = 5
 
 
 class RefuseReason(IntEnum):
@@ -113,6 +129,7 @@ class RefuseReason(IntEnum):
     UNSPECIFIED = 0
     INVALID_PROPERTY = 1
     UNKNOWN_INSTANCE = 2
+    INCOMPATIBLE_BUILD = 3
 
 
 class PlacementEnd(IntEnum):
@@ -122,6 +139,66 @@ class PlacementEnd(IntEnum):
     FINISHED = 1
     REQUEUED = 2
     CANCELLED = 3
+
+
+class ClientLeaving(IntEnum):
+    """Why a client no longer counts."""
+
+    UNSPECIFIED = 0
+    GONE = 1
+    TIMEOUT = 2
+
+
+class HoldEnd(IntEnum):
+    """Why a hold ended."""
+
+    UNSPECIFIED = 0
+    PLACED = 1
+    GONE = 2
+    SUPERSEDED = 3
+    WORKER_LOST = 4
+    UNFIT = 5
+    EXPIRED = 6
+    CONFIGURED = 7
+
+
+class HoldMove(IntEnum):
+    """Why a hold went to another worker."""
+
+    UNSPECIFIED = 0
+    WORKER_LEFT = 1
+    DRAINED = 2
+    PAUSED = 3
+    SOONER = 4
+
+
+class HoldExclusion(IntEnum):
+    """Why a worker could not be held for an operation."""
+
+    UNSPECIFIED = 0
+    UNFIT = 1
+    IDLE = 2
+    LAST = 3
+    UNKNOWN_DURATION = 4
+
+
+class CacheAnswer(IntEnum):
+    """What the action cache said."""
+
+    UNSPECIFIED = 0
+    HIT = 1
+    MISS = 2
+    FAILED = 3
+
+
+class UpstreamState(IntEnum):
+    """Where a forwarded operation stands upstream."""
+
+    UNSPECIFIED = 0
+    PLACED = 1
+    REQUEUED = 2
+    FINISHED = 3
+    REFUSED = 4
 
 
 def sentence(reason: IntEnum) -> str:

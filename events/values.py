@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from events.reasons import HoldExclusion
+
 U63_MAX = 2**63 - 1
 
 
@@ -21,6 +23,40 @@ class Usage(NamedTuple):
     wall_us: int = 0
     cpu_us: int = 0
     peak_memory_kib: int = 0
+
+
+class ResourceHint(NamedTuple):
+    """What actions of a kind have needed before; 0 means no hint (D3)."""
+
+    target_id: str = ""
+    mnemonic: str = ""
+    cpu_millis: int = 0
+    memory_kib: int = 0
+
+
+class QueueOrder(NamedTuple):
+    """How fairness or aging ordered an operation: operations sort by (priority, time_us, operation_id)."""
+
+    priority: int
+    time_us: int
+    share_of: str = ""
+    cost_us: int = 0
+
+
+class HoldCandidate(NamedTuple):
+    """One worker that could be held: what it was short of, in thousandths of what it registered, summed over the minimums."""
+
+    endpoint: str
+    shortfall_milli: int = 0
+    running: int = 0
+    free_at_us: int = 0
+
+
+class HoldExclusionCount(NamedTuple):
+    """So many workers could not be held, for this reason."""
+
+    exclusion: HoldExclusion
+    workers: int
 
 
 NO_DIGEST = Digest(b"", 0)

@@ -7,7 +7,8 @@ This is the plain form of every mapping; the kinds that make up nearly all traff
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from enum import IntEnum
-from typing import Any, NamedTuple, get_type_hints
+from types import UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
@@ -84,6 +85,66 @@ def _get_numbers(message: Any, name: str) -> tuple[int, ...]:
     return tuple(getattr(message, name))
 
 
+def _put_texts(message: Any, name: str, value: Iterable[str]) -> None:
+    getattr(message, name).extend(value)
+
+
+def _parts_of(kind: type) -> tuple[str, ...]:
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    return names
+
+
+def _part_getter(kind: type) -> Callable[[Any], Any]:
+    """Makes the named tuple `kind` of a message with the same field names; its enums come out as enums."""
+    hints = get_type_hints(kind)
+    getters = [
+        (part, _get_enum(hints[part]) if issubclass(hints[part], IntEnum) else getattr) for part in _parts_of(kind)
+    ]
+
+    def get(message: Any) -> Any:
+        return kind(*[getter(message, part) for part, getter in getters])
+
+    return get
+
+
+def _put_part(kind: type) -> Put:
+    def put(message: Any, name: str, value: Any) -> None:
+        if value is not None:
+            part = getattr(message, name)
+            part.SetInParent()
+            for field, content in zip(_parts_of(kind), value, strict=True):
+                setattr(part, field, content)
+
+    return put
+
+
+def _get_part(kind: type) -> Get:
+    make = _part_getter(kind)
+
+    def get(message: Any, name: str) -> Any:
+        return make(getattr(message, name)) if message.HasField(name) else None
+
+    return get
+
+
+def _put_parts(kind: type) -> Put:
+    def put(message: Any, name: str, value: Iterable[Any]) -> None:
+        items = getattr(message, name)
+        for item in value:
+            items.add(**dict(zip(_parts_of(kind), item, strict=True)))
+
+    return put
+
+
+def _get_parts(kind: type) -> Get:
+    make = _part_getter(kind)
+
+    def get(message: Any, name: str) -> tuple[Any, ...]:
+        return tuple([make(item) for item in getattr(message, name)])
+
+    return get
+
+
 def put_opaque(message: Any, name: str, value: bytes) -> None:
     """Put serialised bytes into the message field `name`. Raises ValueError where they are none."""
     if value:
@@ -131,6 +192,14 @@ def _mapped(name: str, hint: Any, in_message: FieldDescriptor) -> MappedField:
         return MappedField(name, _put_properties, _get_properties)
     if hint == tuple[int, ...]:
         return MappedField(name, _put_numbers, _get_numbers)
+    if hint == tuple[str, ...]:
+        return MappedField(name, _put_texts, _get_numbers)
+    if get_origin(hint) is tuple and hasattr(get_args(hint)[0], "_fields"):
+        kind = get_args(hint)[0]
+        return MappedField(name, _put_parts(kind), _get_parts(kind))
+    if get_origin(hint) is UnionType and hasattr(get_args(hint)[0], "_fields"):
+        kind = get_args(hint)[0]
+        return MappedField(name, _put_part(kind), _get_part(kind))
     if isinstance(hint, type) and issubclass(hint, IntEnum):
         return MappedField(name, _put_enum, _get_enum(hint))
     raise TypeError(f"no mapping for field {name!r} of type {hint!r}")

@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("seq", "cause_offset", "at_us", "leader_epoch", "chain", "leader_elected", "ticked", "log_silent", "fact_ignored", "fact_rejected", "key_parked", "key_released", "configured", "instance_paused", "instance_resumed", "requirement_defined", "operation_queued", "operation_dispatched", "operation_accepted", "operation_requeued", "operation_finished", "operation_reprioritised", "operations_forgotten", "kill_requested", "dispatch_settled", "worker_admitted", "worker_reported", "worker_drained", "worker_undrained", "worker_disconnected")
+    __slots__ = ("seq", "cause_offset", "at_us", "leader_epoch", "chain", "leader_elected", "ticked", "log_silent", "fact_ignored", "fact_rejected", "key_parked", "key_released", "configured", "instance_paused", "instance_resumed", "requirement_defined", "operation_queued", "operation_dispatched", "operation_accepted", "operation_requeued", "operation_finished", "operation_reprioritised", "operations_forgotten", "kill_requested", "dispatch_settled", "worker_admitted", "worker_reported", "worker_drained", "worker_undrained", "worker_disconnected", "operation_joined", "client_heard", "client_left", "cache_lookup_requested", "cache_answered", "hints_loaded", "operation_forwarded", "upstream_reported", "demand_unsatisfiable", "demand_satisfiable", "hold_made", "hold_moved", "hold_released", "hold_no_candidate", "worker_idle_capped")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     CAUSE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,21 @@ class Event(_message.Message):
     WORKER_DRAINED_FIELD_NUMBER: _ClassVar[int]
     WORKER_UNDRAINED_FIELD_NUMBER: _ClassVar[int]
     WORKER_DISCONNECTED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_JOINED_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HEARD_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_LEFT_FIELD_NUMBER: _ClassVar[int]
+    CACHE_LOOKUP_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    CACHE_ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    HINTS_LOADED_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_REPORTED_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_UNSATISFIABLE_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_SATISFIABLE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MADE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MOVED_FIELD_NUMBER: _ClassVar[int]
+    HOLD_RELEASED_FIELD_NUMBER: _ClassVar[int]
+    HOLD_NO_CANDIDATE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_IDLE_CAPPED_FIELD_NUMBER: _ClassVar[int]
     seq: int
     cause_offset: int
     at_us: int
@@ -71,7 +86,22 @@ class Event(_message.Message):
     worker_drained: _facts_pb2.WorkerDrained
     worker_undrained: _facts_pb2.WorkerUndrained
     worker_disconnected: WorkerDisconnected
-    def __init__(self, seq: _Optional[int] = ..., cause_offset: _Optional[int] = ..., at_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., chain: _Optional[bytes] = ..., leader_elected: _Optional[_Union[LeaderElected, _Mapping]] = ..., ticked: _Optional[_Union[Ticked, _Mapping]] = ..., log_silent: _Optional[_Union[LogSilent, _Mapping]] = ..., fact_ignored: _Optional[_Union[FactIgnored, _Mapping]] = ..., fact_rejected: _Optional[_Union[FactRejected, _Mapping]] = ..., key_parked: _Optional[_Union[KeyParked, _Mapping]] = ..., key_released: _Optional[_Union[_facts_pb2.KeyReleased, _Mapping]] = ..., configured: _Optional[_Union[_facts_pb2.Configured, _Mapping]] = ..., instance_paused: _Optional[_Union[_facts_pb2.InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[_facts_pb2.InstanceResumed, _Mapping]] = ..., requirement_defined: _Optional[_Union[RequirementDefined, _Mapping]] = ..., operation_queued: _Optional[_Union[OperationQueued, _Mapping]] = ..., operation_dispatched: _Optional[_Union[OperationDispatched, _Mapping]] = ..., operation_accepted: _Optional[_Union[OperationAccepted, _Mapping]] = ..., operation_requeued: _Optional[_Union[OperationRequeued, _Mapping]] = ..., operation_finished: _Optional[_Union[OperationFinished, _Mapping]] = ..., operation_reprioritised: _Optional[_Union[OperationReprioritised, _Mapping]] = ..., operations_forgotten: _Optional[_Union[OperationsForgotten, _Mapping]] = ..., kill_requested: _Optional[_Union[KillRequested, _Mapping]] = ..., dispatch_settled: _Optional[_Union[DispatchSettled, _Mapping]] = ..., worker_admitted: _Optional[_Union[WorkerAdmitted, _Mapping]] = ..., worker_reported: _Optional[_Union[_facts_pb2.WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[_facts_pb2.WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[_facts_pb2.WorkerUndrained, _Mapping]] = ..., worker_disconnected: _Optional[_Union[WorkerDisconnected, _Mapping]] = ...) -> None: ...
+    operation_joined: OperationJoined
+    client_heard: _facts_pb2.ClientHeard
+    client_left: ClientLeft
+    cache_lookup_requested: CacheLookupRequested
+    cache_answered: _facts_pb2.CacheAnswered
+    hints_loaded: _facts_pb2.HintsLoaded
+    operation_forwarded: OperationForwarded
+    upstream_reported: _facts_pb2.UpstreamReported
+    demand_unsatisfiable: DemandUnsatisfiable
+    demand_satisfiable: DemandSatisfiable
+    hold_made: HoldMade
+    hold_moved: HoldMoved
+    hold_released: HoldReleased
+    hold_no_candidate: HoldNoCandidate
+    worker_idle_capped: WorkerIdleCapped
+    def __init__(self, seq: _Optional[int] = ..., cause_offset: _Optional[int] = ..., at_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., chain: _Optional[bytes] = ..., leader_elected: _Optional[_Union[LeaderElected, _Mapping]] = ..., ticked: _Optional[_Union[Ticked, _Mapping]] = ..., log_silent: _Optional[_Union[LogSilent, _Mapping]] = ..., fact_ignored: _Optional[_Union[FactIgnored, _Mapping]] = ..., fact_rejected: _Optional[_Union[FactRejected, _Mapping]] = ..., key_parked: _Optional[_Union[KeyParked, _Mapping]] = ..., key_released: _Optional[_Union[_facts_pb2.KeyReleased, _Mapping]] = ..., configured: _Optional[_Union[_facts_pb2.Configured, _Mapping]] = ..., instance_paused: _Optional[_Union[_facts_pb2.InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[_facts_pb2.InstanceResumed, _Mapping]] = ..., requirement_defined: _Optional[_Union[RequirementDefined, _Mapping]] = ..., operation_queued: _Optional[_Union[OperationQueued, _Mapping]] = ..., operation_dispatched: _Optional[_Union[OperationDispatched, _Mapping]] = ..., operation_accepted: _Optional[_Union[OperationAccepted, _Mapping]] = ..., operation_requeued: _Optional[_Union[OperationRequeued, _Mapping]] = ..., operation_finished: _Optional[_Union[OperationFinished, _Mapping]] = ..., operation_reprioritised: _Optional[_Union[OperationReprioritised, _Mapping]] = ..., operations_forgotten: _Optional[_Union[OperationsForgotten, _Mapping]] = ..., kill_requested: _Optional[_Union[KillRequested, _Mapping]] = ..., dispatch_settled: _Optional[_Union[DispatchSettled, _Mapping]] = ..., worker_admitted: _Optional[_Union[WorkerAdmitted, _Mapping]] = ..., worker_reported: _Optional[_Union[_facts_pb2.WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[_facts_pb2.WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[_facts_pb2.WorkerUndrained, _Mapping]] = ..., worker_disconnected: _Optional[_Union[WorkerDisconnected, _Mapping]] = ..., operation_joined: _Optional[_Union[OperationJoined, _Mapping]] = ..., client_heard: _Optional[_Union[_facts_pb2.ClientHeard, _Mapping]] = ..., client_left: _Optional[_Union[ClientLeft, _Mapping]] = ..., cache_lookup_requested: _Optional[_Union[CacheLookupRequested, _Mapping]] = ..., cache_answered: _Optional[_Union[_facts_pb2.CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[_facts_pb2.HintsLoaded, _Mapping]] = ..., operation_forwarded: _Optional[_Union[OperationForwarded, _Mapping]] = ..., upstream_reported: _Optional[_Union[_facts_pb2.UpstreamReported, _Mapping]] = ..., demand_unsatisfiable: _Optional[_Union[DemandUnsatisfiable, _Mapping]] = ..., demand_satisfiable: _Optional[_Union[DemandSatisfiable, _Mapping]] = ..., hold_made: _Optional[_Union[HoldMade, _Mapping]] = ..., hold_moved: _Optional[_Union[HoldMoved, _Mapping]] = ..., hold_released: _Optional[_Union[HoldReleased, _Mapping]] = ..., hold_no_candidate: _Optional[_Union[HoldNoCandidate, _Mapping]] = ..., worker_idle_capped: _Optional[_Union[WorkerIdleCapped, _Mapping]] = ...) -> None: ...
 
 class LeaderElected(_message.Message):
     __slots__ = ("cluster_id", "facts_topic_id", "events_topic_id", "build")
@@ -142,7 +172,7 @@ class RequirementDefined(_message.Message):
     def __init__(self, requirement_id: _Optional[int] = ..., requirements: _Optional[_Union[_common_pb2.Requirements, _Mapping]] = ...) -> None: ...
 
 class OperationQueued(_message.Message):
-    __slots__ = ("instance", "client_operation_id", "client_id", "invocation_id", "attached", "action_digest", "cacheable", "skip_cache_lookup", "priority", "queued_at_us", "requirement_id", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic", "clamped_us")
+    __slots__ = ("instance", "client_operation_id", "client_id", "invocation_id", "attached", "action_digest", "cacheable", "skip_cache_lookup", "priority", "queued_at_us", "requirement_id", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic", "clamped_us", "order", "asked_requirement_id")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +190,8 @@ class OperationQueued(_message.Message):
     TARGET_ID_FIELD_NUMBER: _ClassVar[int]
     MNEMONIC_FIELD_NUMBER: _ClassVar[int]
     CLAMPED_US_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    ASKED_REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
     instance: str
     client_operation_id: str
     client_id: str
@@ -177,19 +209,35 @@ class OperationQueued(_message.Message):
     target_id: str
     mnemonic: str
     clamped_us: int
-    def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., attached: _Optional[bool] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., requirement_id: _Optional[int] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., clamped_us: _Optional[int] = ...) -> None: ...
+    order: QueueOrder
+    asked_requirement_id: int
+    def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., attached: _Optional[bool] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., requirement_id: _Optional[int] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., clamped_us: _Optional[int] = ..., order: _Optional[_Union[QueueOrder, _Mapping]] = ..., asked_requirement_id: _Optional[int] = ...) -> None: ...
+
+class QueueOrder(_message.Message):
+    __slots__ = ("priority", "time_us", "share_of", "cost_us")
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    TIME_US_FIELD_NUMBER: _ClassVar[int]
+    SHARE_OF_FIELD_NUMBER: _ClassVar[int]
+    COST_US_FIELD_NUMBER: _ClassVar[int]
+    priority: int
+    time_us: int
+    share_of: str
+    cost_us: int
+    def __init__(self, priority: _Optional[int] = ..., time_us: _Optional[int] = ..., share_of: _Optional[str] = ..., cost_us: _Optional[int] = ...) -> None: ...
 
 class OperationDispatched(_message.Message):
-    __slots__ = ("operation_id", "endpoint", "connection_id", "overtook")
+    __slots__ = ("operation_id", "endpoint", "connection_id", "overtook", "backfilled")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
     OVERTOOK_FIELD_NUMBER: _ClassVar[int]
+    BACKFILLED_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     endpoint: str
     connection_id: int
     overtook: int
-    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., overtook: _Optional[int] = ...) -> None: ...
+    backfilled: bool
+    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., overtook: _Optional[int] = ..., backfilled: _Optional[bool] = ...) -> None: ...
 
 class OperationAccepted(_message.Message):
     __slots__ = ("operation_id", "dispatch_id")
@@ -200,7 +248,7 @@ class OperationAccepted(_message.Message):
     def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ...) -> None: ...
 
 class OperationRequeued(_message.Message):
-    __slots__ = ("operation_id", "dispatch_id", "cause", "job_failures", "worker_losses", "free_requeues", "message", "decline_reason", "needed_kib", "free_kib", "endpoint")
+    __slots__ = ("operation_id", "dispatch_id", "cause", "job_failures", "worker_losses", "free_requeues", "message", "decline_reason", "needed_kib", "free_kib", "endpoint", "requirement_id", "escalations")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +260,8 @@ class OperationRequeued(_message.Message):
     NEEDED_KIB_FIELD_NUMBER: _ClassVar[int]
     FREE_KIB_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ESCALATIONS_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     dispatch_id: int
     cause: _reasons_pb2.RequeueCause
@@ -223,7 +273,9 @@ class OperationRequeued(_message.Message):
     needed_kib: int
     free_kib: int
     endpoint: str
-    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., message: _Optional[str] = ..., decline_reason: _Optional[_Union[_reasons_pb2.DeclineReason, str]] = ..., needed_kib: _Optional[int] = ..., free_kib: _Optional[int] = ..., endpoint: _Optional[str] = ...) -> None: ...
+    requirement_id: int
+    escalations: int
+    def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., message: _Optional[str] = ..., decline_reason: _Optional[_Union[_reasons_pb2.DeclineReason, str]] = ..., needed_kib: _Optional[int] = ..., free_kib: _Optional[int] = ..., endpoint: _Optional[str] = ..., requirement_id: _Optional[int] = ..., escalations: _Optional[int] = ...) -> None: ...
 
 class OperationFinished(_message.Message):
     __slots__ = ("operation_id", "dispatch_id", "outcome", "exit_code", "message", "stdout_tail", "stderr_tail", "usage", "job_failures", "worker_losses", "endpoint")
@@ -296,7 +348,7 @@ class DispatchSettled(_message.Message):
     def __init__(self, endpoint: _Optional[str] = ..., instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., result: _Optional[_Union[_reasons_pb2.RunResult, str]] = ...) -> None: ...
 
 class WorkerAdmitted(_message.Message):
-    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "kept", "reconnected")
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "kept", "reconnected", "admits_when_idle")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -306,6 +358,7 @@ class WorkerAdmitted(_message.Message):
     BUILD_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     RECONNECTED_FIELD_NUMBER: _ClassVar[int]
+    ADMITS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
     instance: str
     endpoint: str
     boot_epoch: int
@@ -315,7 +368,8 @@ class WorkerAdmitted(_message.Message):
     build: str
     kept: _containers.RepeatedScalarFieldContainer[int]
     reconnected: bool
-    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., kept: _Optional[_Iterable[int]] = ..., reconnected: _Optional[bool] = ...) -> None: ...
+    admits_when_idle: bool
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., kept: _Optional[_Iterable[int]] = ..., reconnected: _Optional[bool] = ..., admits_when_idle: _Optional[bool] = ...) -> None: ...
 
 class WorkerDisconnected(_message.Message):
     __slots__ = ("instance", "endpoint", "connection_id", "reason", "silent_us")
@@ -330,3 +384,167 @@ class WorkerDisconnected(_message.Message):
     reason: _reasons_pb2.DisconnectReason
     silent_us: int
     def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., reason: _Optional[_Union[_reasons_pb2.DisconnectReason, str]] = ..., silent_us: _Optional[int] = ...) -> None: ...
+
+class OperationJoined(_message.Message):
+    __slots__ = ("operation_id", "client_operation_id", "client_id", "attached")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTACHED_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    client_operation_id: str
+    client_id: str
+    attached: bool
+    def __init__(self, operation_id: _Optional[int] = ..., client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., attached: _Optional[bool] = ...) -> None: ...
+
+class ClientLeft(_message.Message):
+    __slots__ = ("instance", "operation_id", "client_operation_id", "reason", "silent_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SILENT_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    client_operation_id: str
+    reason: _reasons_pb2.ClientLeaving
+    silent_us: int
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., client_operation_id: _Optional[str] = ..., reason: _Optional[_Union[_reasons_pb2.ClientLeaving, str]] = ..., silent_us: _Optional[int] = ...) -> None: ...
+
+class CacheLookupRequested(_message.Message):
+    __slots__ = ("operation_id", "action_digest")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    action_digest: _common_pb2.Digest
+    def __init__(self, operation_id: _Optional[int] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ...) -> None: ...
+
+class OperationForwarded(_message.Message):
+    __slots__ = ("operation_id", "upstream")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    upstream: str
+    def __init__(self, operation_id: _Optional[int] = ..., upstream: _Optional[str] = ...) -> None: ...
+
+class DemandUnsatisfiable(_message.Message):
+    __slots__ = ("instance", "requirement_id", "properties", "no_workers")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    NO_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    requirement_id: int
+    properties: _containers.RepeatedScalarFieldContainer[str]
+    no_workers: bool
+    def __init__(self, instance: _Optional[str] = ..., requirement_id: _Optional[int] = ..., properties: _Optional[_Iterable[str]] = ..., no_workers: _Optional[bool] = ...) -> None: ...
+
+class DemandSatisfiable(_message.Message):
+    __slots__ = ("instance", "requirement_id")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    requirement_id: int
+    def __init__(self, instance: _Optional[str] = ..., requirement_id: _Optional[int] = ...) -> None: ...
+
+class HoldCandidate(_message.Message):
+    __slots__ = ("endpoint", "shortfall_milli", "running", "free_at_us")
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    SHORTFALL_MILLI_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    FREE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    endpoint: str
+    shortfall_milli: int
+    running: int
+    free_at_us: int
+    def __init__(self, endpoint: _Optional[str] = ..., shortfall_milli: _Optional[int] = ..., running: _Optional[int] = ..., free_at_us: _Optional[int] = ...) -> None: ...
+
+class HoldExclusionCount(_message.Message):
+    __slots__ = ("exclusion", "workers")
+    EXCLUSION_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    exclusion: _reasons_pb2.HoldExclusion
+    workers: int
+    def __init__(self, exclusion: _Optional[_Union[_reasons_pb2.HoldExclusion, str]] = ..., workers: _Optional[int] = ...) -> None: ...
+
+class HoldMade(_message.Message):
+    __slots__ = ("instance", "operation_id", "endpoint", "requirement_id", "waited_us", "overtaken_by", "candidates", "more_candidates", "excluded", "free_at_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    WAITED_US_FIELD_NUMBER: _ClassVar[int]
+    OVERTAKEN_BY_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    MORE_CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_FIELD_NUMBER: _ClassVar[int]
+    FREE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    endpoint: str
+    requirement_id: int
+    waited_us: int
+    overtaken_by: int
+    candidates: _containers.RepeatedCompositeFieldContainer[HoldCandidate]
+    more_candidates: int
+    excluded: _containers.RepeatedCompositeFieldContainer[HoldExclusionCount]
+    free_at_us: int
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., requirement_id: _Optional[int] = ..., waited_us: _Optional[int] = ..., overtaken_by: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[HoldExclusionCount, _Mapping]]] = ..., free_at_us: _Optional[int] = ...) -> None: ...
+
+class HoldMoved(_message.Message):
+    __slots__ = ("instance", "operation_id", "from_endpoint", "to_endpoint", "cause", "candidates", "more_candidates", "excluded", "free_at_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    TO_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    MORE_CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_FIELD_NUMBER: _ClassVar[int]
+    FREE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    from_endpoint: str
+    to_endpoint: str
+    cause: _reasons_pb2.HoldMove
+    candidates: _containers.RepeatedCompositeFieldContainer[HoldCandidate]
+    more_candidates: int
+    excluded: _containers.RepeatedCompositeFieldContainer[HoldExclusionCount]
+    free_at_us: int
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., from_endpoint: _Optional[str] = ..., to_endpoint: _Optional[str] = ..., cause: _Optional[_Union[_reasons_pb2.HoldMove, str]] = ..., candidates: _Optional[_Iterable[_Union[HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[HoldExclusionCount, _Mapping]]] = ..., free_at_us: _Optional[int] = ...) -> None: ...
+
+class HoldReleased(_message.Message):
+    __slots__ = ("instance", "operation_id", "endpoint", "reason", "held_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    HELD_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    endpoint: str
+    reason: _reasons_pb2.HoldEnd
+    held_us: int
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., reason: _Optional[_Union[_reasons_pb2.HoldEnd, str]] = ..., held_us: _Optional[int] = ...) -> None: ...
+
+class HoldNoCandidate(_message.Message):
+    __slots__ = ("instance", "operation_id", "waited_us", "excluded")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    WAITED_US_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    waited_us: int
+    excluded: _containers.RepeatedCompositeFieldContainer[HoldExclusionCount]
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., waited_us: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[HoldExclusionCount, _Mapping]]] = ...) -> None: ...
+
+class WorkerIdleCapped(_message.Message):
+    __slots__ = ("instance", "endpoint", "idle_free_kib")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FREE_KIB_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    idle_free_kib: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., idle_free_kib: _Optional[int] = ...) -> None: ...

@@ -26,7 +26,7 @@ from proto.gen.headway.v1 import common_pb2 as headway_dot_v1_dot_common__pb2
 from proto.gen.headway.v1 import reasons_pb2 as headway_dot_v1_dot_reasons__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16headway/v1/facts.proto\x12\nheadway.v1\x1a\x17headway/v1/common.proto\x1a\x18headway/v1/reasons.proto\"\xe2\x06\n\x04\x46\x61\x63t\x12\x31\n\raction_queued\x18\x01 \x01(\x0b\x32\x18.headway.v1.ActionQueuedH\x00\x12\x37\n\x10worker_connected\x18\x02 \x01(\x0b\x32\x1b.headway.v1.WorkerConnectedH\x00\x12\x35\n\x0fworker_reported\x18\x03 \x01(\x0b\x32\x1a.headway.v1.WorkerReportedH\x00\x12\x33\n\x0eworker_drained\x18\x04 \x01(\x0b\x32\x19.headway.v1.WorkerDrainedH\x00\x12\x37\n\x10worker_undrained\x18\x05 \x01(\x0b\x32\x1b.headway.v1.WorkerUndrainedH\x00\x12-\n\x0bworker_gone\x18\x06 \x01(\x0b\x32\x16.headway.v1.WorkerGoneH\x00\x12\x39\n\x11\x64ispatch_accepted\x18\x07 \x01(\x0b\x32\x1c.headway.v1.DispatchAcceptedH\x00\x12\x39\n\x11\x64ispatch_declined\x18\x08 \x01(\x0b\x32\x1c.headway.v1.DispatchDeclinedH\x00\x12\x35\n\x0f\x61\x63tion_finished\x18\t \x01(\x0b\x32\x1a.headway.v1.ActionFinishedH\x00\x12\x37\n\x10\x63\x61ncel_requested\x18\n \x01(\x0b\x32\x1b.headway.v1.CancelRequestedH\x00\x12;\n\x12priority_requested\x18\x0b \x01(\x0b\x32\x1d.headway.v1.PriorityRequestedH\x00\x12\x35\n\x0finstance_paused\x18\x0c \x01(\x0b\x32\x1a.headway.v1.InstancePausedH\x00\x12\x37\n\x10instance_resumed\x18\r \x01(\x0b\x32\x1b.headway.v1.InstanceResumedH\x00\x12,\n\nconfigured\x18\x0e \x01(\x0b\x32\x16.headway.v1.ConfiguredH\x00\x12 \n\x04tick\x18\x0f \x01(\x0b\x32\x10.headway.v1.TickH\x00\x12/\n\x0ckey_released\x18\x10 \x01(\x0b\x32\x17.headway.v1.KeyReleasedH\x00\x42\x06\n\x04kind\"\xa7\x03\n\x0c\x41\x63tionQueued\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x1b\n\x13\x63lient_operation_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x15\n\rinvocation_id\x18\x04 \x01(\t\x12\x10\n\x08\x61ttached\x18\x05 \x01(\x08\x12)\n\raction_digest\x18\x06 \x01(\x0b\x32\x12.headway.v1.Digest\x12\x11\n\tcacheable\x18\x07 \x01(\x08\x12\x19\n\x11skip_cache_lookup\x18\x08 \x01(\x08\x12\x10\n\x08priority\x18\t \x01(\x11\x12\x14\n\x0cqueued_at_us\x18\n \x01(\x04\x12.\n\x0crequirements\x18\x0b \x01(\x0b\x32\x18.headway.v1.Requirements\x12\x12\n\ntimeout_us\x18\x0c \x01(\x04\x12\x1c\n\x14\x65xpected_duration_us\x18\r \x01(\x04\x12$\n\x07\x63ommand\x18\x0e \x01(\x0b\x32\x13.headway.v1.Command\x12\x11\n\ttarget_id\x18\x0f \x01(\t\x12\x10\n\x08mnemonic\x18\x10 \x01(\t\"\xc0\x01\n\x0fWorkerConnected\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x12\n\nboot_epoch\x18\x03 \x01(\x06\x12\x15\n\rconnection_id\x18\x04 \x01(\x06\x12(\n\nproperties\x18\x05 \x03(\x0b\x32\x14.headway.v1.Property\x12\x14\n\x0cmax_inflight\x18\x06 \x01(\r\x12\r\n\x05\x62uild\x18\x07 \x01(\t\x12\x0f\n\x07running\x18\x08 \x03(\x04\"}\n\x0eWorkerReported\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x1c\n\x0f\x66ree_memory_kib\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x12\n\x10_free_memory_kib\"3\n\rWorkerDrained\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\"5\n\x0fWorkerUndrained\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\"G\n\nWorkerGone\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\"b\n\x10\x44ispatchAccepted\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x13\n\x0b\x64ispatch_id\x18\x04 \x01(\x04\"\xb3\x01\n\x10\x44ispatchDeclined\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x13\n\x0b\x64ispatch_id\x18\x04 \x01(\x04\x12)\n\x06reason\x18\x05 \x01(\x0e\x32\x19.headway.v1.DeclineReason\x12\x12\n\nneeded_kib\x18\x06 \x01(\x04\x12\x10\n\x08\x66ree_kib\x18\x07 \x01(\x04\"\xff\x01\n\x0e\x41\x63tionFinished\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x13\n\x0b\x64ispatch_id\x18\x04 \x01(\x04\x12%\n\x06result\x18\x05 \x01(\x0e\x32\x15.headway.v1.RunResult\x12\x11\n\texit_code\x18\x06 \x01(\x11\x12\x0f\n\x07message\x18\x07 \x01(\t\x12\x13\n\x0bstdout_tail\x18\x08 \x01(\x0c\x12\x13\n\x0bstderr_tail\x18\t \x01(\x0c\x12(\n\x05usage\x18\n \x01(\x0b\x32\x19.headway.v1.ResourceUsage\"l\n\x0f\x43\x61ncelRequested\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x19\n\x0coperation_id\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x1b\n\x13\x63lient_operation_id\x18\x03 \x01(\tB\x0f\n\r_operation_id\"\x80\x01\n\x11PriorityRequested\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x19\n\x0coperation_id\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x1b\n\x13\x63lient_operation_id\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\x11\x42\x0f\n\r_operation_id\"\"\n\x0eInstancePaused\x12\x10\n\x08instance\x18\x01 \x01(\t\"#\n\x0fInstanceResumed\x12\x10\n\x08instance\x18\x01 \x01(\t\"3\n\nConfigured\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x13\n\x0b\x63onfig_json\x18\x02 \x01(\t\"\x06\n\x04Tick\"\x1a\n\x0bKeyReleased\x12\x0b\n\x03key\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16headway/v1/facts.proto\x12\nheadway.v1\x1a\x17headway/v1/common.proto\x1a\x18headway/v1/reasons.proto\"\xe3\x08\n\x04\x46\x61\x63t\x12\x31\n\raction_queued\x18\x01 \x01(\x0b\x32\x18.headway.v1.ActionQueuedH\x00\x12\x37\n\x10worker_connected\x18\x02 \x01(\x0b\x32\x1b.headway.v1.WorkerConnectedH\x00\x12\x35\n\x0fworker_reported\x18\x03 \x01(\x0b\x32\x1a.headway.v1.WorkerReportedH\x00\x12\x33\n\x0eworker_drained\x18\x04 \x01(\x0b\x32\x19.headway.v1.WorkerDrainedH\x00\x12\x37\n\x10worker_undrained\x18\x05 \x01(\x0b\x32\x1b.headway.v1.WorkerUndrainedH\x00\x12-\n\x0bworker_gone\x18\x06 \x01(\x0b\x32\x16.headway.v1.WorkerGoneH\x00\x12\x39\n\x11\x64ispatch_accepted\x18\x07 \x01(\x0b\x32\x1c.headway.v1.DispatchAcceptedH\x00\x12\x39\n\x11\x64ispatch_declined\x18\x08 \x01(\x0b\x32\x1c.headway.v1.DispatchDeclinedH\x00\x12\x35\n\x0f\x61\x63tion_finished\x18\t \x01(\x0b\x32\x1a.headway.v1.ActionFinishedH\x00\x12\x37\n\x10\x63\x61ncel_requested\x18\n \x01(\x0b\x32\x1b.headway.v1.CancelRequestedH\x00\x12;\n\x12priority_requested\x18\x0b \x01(\x0b\x32\x1d.headway.v1.PriorityRequestedH\x00\x12\x35\n\x0finstance_paused\x18\x0c \x01(\x0b\x32\x1a.headway.v1.InstancePausedH\x00\x12\x37\n\x10instance_resumed\x18\r \x01(\x0b\x32\x1b.headway.v1.InstanceResumedH\x00\x12,\n\nconfigured\x18\x0e \x01(\x0b\x32\x16.headway.v1.ConfiguredH\x00\x12 \n\x04tick\x18\x0f \x01(\x0b\x32\x10.headway.v1.TickH\x00\x12/\n\x0ckey_released\x18\x10 \x01(\x0b\x32\x17.headway.v1.KeyReleasedH\x00\x12/\n\x0c\x63lient_heard\x18\x11 \x01(\x0b\x32\x17.headway.v1.ClientHeardH\x00\x12-\n\x0b\x63lient_gone\x18\x12 \x01(\x0b\x32\x16.headway.v1.ClientGoneH\x00\x12\x33\n\x0e\x63\x61\x63he_answered\x18\x13 \x01(\x0b\x32\x19.headway.v1.CacheAnsweredH\x00\x12/\n\x0chints_loaded\x18\x14 \x01(\x0b\x32\x17.headway.v1.HintsLoadedH\x00\x12\x39\n\x11upstream_reported\x18\x15 \x01(\x0b\x32\x1c.headway.v1.UpstreamReportedH\x00\x42\x06\n\x04kind\"\xa7\x03\n\x0c\x41\x63tionQueued\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x1b\n\x13\x63lient_operation_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x15\n\rinvocation_id\x18\x04 \x01(\t\x12\x10\n\x08\x61ttached\x18\x05 \x01(\x08\x12)\n\raction_digest\x18\x06 \x01(\x0b\x32\x12.headway.v1.Digest\x12\x11\n\tcacheable\x18\x07 \x01(\x08\x12\x19\n\x11skip_cache_lookup\x18\x08 \x01(\x08\x12\x10\n\x08priority\x18\t \x01(\x11\x12\x14\n\x0cqueued_at_us\x18\n \x01(\x04\x12.\n\x0crequirements\x18\x0b \x01(\x0b\x32\x18.headway.v1.Requirements\x12\x12\n\ntimeout_us\x18\x0c \x01(\x04\x12\x1c\n\x14\x65xpected_duration_us\x18\r \x01(\x04\x12$\n\x07\x63ommand\x18\x0e \x01(\x0b\x32\x13.headway.v1.Command\x12\x11\n\ttarget_id\x18\x0f \x01(\t\x12\x10\n\x08mnemonic\x18\x10 \x01(\t\"\xda\x01\n\x0fWorkerConnected\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x12\n\nboot_epoch\x18\x03 \x01(\x06\x12\x15\n\rconnection_id\x18\x04 \x01(\x06\x12(\n\nproperties\x18\x05 \x03(\x0b\x32\x14.headway.v1.Property\x12\x14\n\x0cmax_inflight\x18\x06 \x01(\r\x12\r\n\x05\x62uild\x18\x07 \x01(\t\x12\x0f\n\x07running\x18\x08 \x03(\x04\x12\x18\n\x10\x61\x64mits_when_idle\x18\t \x01(\x08\"}\n\x0eWorkerReported\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x1c\n\x0f\x66ree_memory_kib\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x12\n\x10_free_memory_kib\"3\n\rWorkerDrained\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\"5\n\x0fWorkerUndrained\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\"G\n\nWorkerGone\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\"b\n\x10\x44ispatchAccepted\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x13\n\x0b\x64ispatch_id\x18\x04 \x01(\x04\"\xb3\x01\n\x10\x44ispatchDeclined\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x13\n\x0b\x64ispatch_id\x18\x04 \x01(\x04\x12)\n\x06reason\x18\x05 \x01(\x0e\x32\x19.headway.v1.DeclineReason\x12\x12\n\nneeded_kib\x18\x06 \x01(\x04\x12\x10\n\x08\x66ree_kib\x18\x07 \x01(\x04\"\xff\x01\n\x0e\x41\x63tionFinished\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x13\n\x0b\x64ispatch_id\x18\x04 \x01(\x04\x12%\n\x06result\x18\x05 \x01(\x0e\x32\x15.headway.v1.RunResult\x12\x11\n\texit_code\x18\x06 \x01(\x11\x12\x0f\n\x07message\x18\x07 \x01(\t\x12\x13\n\x0bstdout_tail\x18\x08 \x01(\x0c\x12\x13\n\x0bstderr_tail\x18\t \x01(\x0c\x12(\n\x05usage\x18\n \x01(\x0b\x32\x19.headway.v1.ResourceUsage\"l\n\x0f\x43\x61ncelRequested\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x19\n\x0coperation_id\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x1b\n\x13\x63lient_operation_id\x18\x03 \x01(\tB\x0f\n\r_operation_id\"\x80\x01\n\x11PriorityRequested\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x19\n\x0coperation_id\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x1b\n\x13\x63lient_operation_id\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\x11\x42\x0f\n\r_operation_id\"\"\n\x0eInstancePaused\x12\x10\n\x08instance\x18\x01 \x01(\t\"#\n\x0fInstanceResumed\x12\x10\n\x08instance\x18\x01 \x01(\t\"3\n\nConfigured\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x13\n\x0b\x63onfig_json\x18\x02 \x01(\t\"\x06\n\x04Tick\"\x1a\n\x0bKeyReleased\x12\x0b\n\x03key\x18\x01 \x01(\t\"<\n\x0b\x43lientHeard\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x1b\n\x13\x63lient_operation_id\x18\x02 \x01(\t\";\n\nClientGone\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x1b\n\x13\x63lient_operation_id\x18\x02 \x01(\t\"\x84\x01\n\rCacheAnswered\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x14\n\x0coperation_id\x18\x02 \x01(\x04\x12\'\n\x06\x61nswer\x18\x03 \x01(\x0e\x32\x17.headway.v1.CacheAnswer\x12\x11\n\texit_code\x18\x04 \x01(\x11\x12\x0f\n\x07message\x18\x05 \x01(\t\"[\n\x0cResourceHint\x12\x11\n\ttarget_id\x18\x01 \x01(\t\x12\x10\n\x08mnemonic\x18\x02 \x01(\t\x12\x12\n\ncpu_millis\x18\x03 \x01(\x04\x12\x12\n\nmemory_kib\x18\x04 \x01(\x04\"H\n\x0bHintsLoaded\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\'\n\x05hints\x18\x02 \x03(\x0b\x32\x18.headway.v1.ResourceHint\"\xae\x01\n\x10UpstreamReported\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x14\n\x0coperation_id\x18\x02 \x01(\x04\x12(\n\x05state\x18\x03 \x01(\x0e\x32\x19.headway.v1.UpstreamState\x12$\n\x07outcome\x18\x04 \x01(\x0e\x32\x13.headway.v1.Outcome\x12\x11\n\texit_code\x18\x05 \x01(\x11\x12\x0f\n\x07message\x18\x06 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,37 +34,49 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.v1.facts_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FACT']._serialized_start=90
-  _globals['_FACT']._serialized_end=956
-  _globals['_ACTIONQUEUED']._serialized_start=959
-  _globals['_ACTIONQUEUED']._serialized_end=1382
-  _globals['_WORKERCONNECTED']._serialized_start=1385
-  _globals['_WORKERCONNECTED']._serialized_end=1577
-  _globals['_WORKERREPORTED']._serialized_start=1579
-  _globals['_WORKERREPORTED']._serialized_end=1704
-  _globals['_WORKERDRAINED']._serialized_start=1706
-  _globals['_WORKERDRAINED']._serialized_end=1757
-  _globals['_WORKERUNDRAINED']._serialized_start=1759
-  _globals['_WORKERUNDRAINED']._serialized_end=1812
-  _globals['_WORKERGONE']._serialized_start=1814
-  _globals['_WORKERGONE']._serialized_end=1885
-  _globals['_DISPATCHACCEPTED']._serialized_start=1887
-  _globals['_DISPATCHACCEPTED']._serialized_end=1985
-  _globals['_DISPATCHDECLINED']._serialized_start=1988
-  _globals['_DISPATCHDECLINED']._serialized_end=2167
-  _globals['_ACTIONFINISHED']._serialized_start=2170
-  _globals['_ACTIONFINISHED']._serialized_end=2425
-  _globals['_CANCELREQUESTED']._serialized_start=2427
-  _globals['_CANCELREQUESTED']._serialized_end=2535
-  _globals['_PRIORITYREQUESTED']._serialized_start=2538
-  _globals['_PRIORITYREQUESTED']._serialized_end=2666
-  _globals['_INSTANCEPAUSED']._serialized_start=2668
-  _globals['_INSTANCEPAUSED']._serialized_end=2702
-  _globals['_INSTANCERESUMED']._serialized_start=2704
-  _globals['_INSTANCERESUMED']._serialized_end=2739
-  _globals['_CONFIGURED']._serialized_start=2741
-  _globals['_CONFIGURED']._serialized_end=2792
-  _globals['_TICK']._serialized_start=2794
-  _globals['_TICK']._serialized_end=2800
-  _globals['_KEYRELEASED']._serialized_start=2802
-  _globals['_KEYRELEASED']._serialized_end=2828
+  _globals['_FACT']._serialized_end=1213
+  _globals['_ACTIONQUEUED']._serialized_start=1216
+  _globals['_ACTIONQUEUED']._serialized_end=1639
+  _globals['_WORKERCONNECTED']._serialized_start=1642
+  _globals['_WORKERCONNECTED']._serialized_end=1860
+  _globals['_WORKERREPORTED']._serialized_start=1862
+  _globals['_WORKERREPORTED']._serialized_end=1987
+  _globals['_WORKERDRAINED']._serialized_start=1989
+  _globals['_WORKERDRAINED']._serialized_end=2040
+  _globals['_WORKERUNDRAINED']._serialized_start=2042
+  _globals['_WORKERUNDRAINED']._serialized_end=2095
+  _globals['_WORKERGONE']._serialized_start=2097
+  _globals['_WORKERGONE']._serialized_end=2168
+  _globals['_DISPATCHACCEPTED']._serialized_start=2170
+  _globals['_DISPATCHACCEPTED']._serialized_end=2268
+  _globals['_DISPATCHDECLINED']._serialized_start=2271
+  _globals['_DISPATCHDECLINED']._serialized_end=2450
+  _globals['_ACTIONFINISHED']._serialized_start=2453
+  _globals['_ACTIONFINISHED']._serialized_end=2708
+  _globals['_CANCELREQUESTED']._serialized_start=2710
+  _globals['_CANCELREQUESTED']._serialized_end=2818
+  _globals['_PRIORITYREQUESTED']._serialized_start=2821
+  _globals['_PRIORITYREQUESTED']._serialized_end=2949
+  _globals['_INSTANCEPAUSED']._serialized_start=2951
+  _globals['_INSTANCEPAUSED']._serialized_end=2985
+  _globals['_INSTANCERESUMED']._serialized_start=2987
+  _globals['_INSTANCERESUMED']._serialized_end=3022
+  _globals['_CONFIGURED']._serialized_start=3024
+  _globals['_CONFIGURED']._serialized_end=3075
+  _globals['_TICK']._serialized_start=3077
+  _globals['_TICK']._serialized_end=3083
+  _globals['_KEYRELEASED']._serialized_start=3085
+  _globals['_KEYRELEASED']._serialized_end=3111
+  _globals['_CLIENTHEARD']._serialized_start=3113
+  _globals['_CLIENTHEARD']._serialized_end=3173
+  _globals['_CLIENTGONE']._serialized_start=3175
+  _globals['_CLIENTGONE']._serialized_end=3234
+  _globals['_CACHEANSWERED']._serialized_start=3237
+  _globals['_CACHEANSWERED']._serialized_end=3369
+  _globals['_RESOURCEHINT']._serialized_start=3371
+  _globals['_RESOURCEHINT']._serialized_end=3462
+  _globals['_HINTSLOADED']._serialized_start=3464
+  _globals['_HINTSLOADED']._serialized_end=3536
+  _globals['_UPSTREAMREPORTED']._serialized_start=3539
+  _globals['_UPSTREAMREPORTED']._serialized_end=3713
 # @@protoc_insertion_point(module_scope)

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Fact(_message.Message):
-    __slots__ = ("action_queued", "worker_connected", "worker_reported", "worker_drained", "worker_undrained", "worker_gone", "dispatch_accepted", "dispatch_declined", "action_finished", "cancel_requested", "priority_requested", "instance_paused", "instance_resumed", "configured", "tick", "key_released")
+    __slots__ = ("action_queued", "worker_connected", "worker_reported", "worker_drained", "worker_undrained", "worker_gone", "dispatch_accepted", "dispatch_declined", "action_finished", "cancel_requested", "priority_requested", "instance_paused", "instance_resumed", "configured", "tick", "key_released", "client_heard", "client_gone", "cache_answered", "hints_loaded", "upstream_reported")
     ACTION_QUEUED_FIELD_NUMBER: _ClassVar[int]
     WORKER_CONNECTED_FIELD_NUMBER: _ClassVar[int]
     WORKER_REPORTED_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,11 @@ class Fact(_message.Message):
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     TICK_FIELD_NUMBER: _ClassVar[int]
     KEY_RELEASED_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HEARD_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_GONE_FIELD_NUMBER: _ClassVar[int]
+    CACHE_ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    HINTS_LOADED_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_REPORTED_FIELD_NUMBER: _ClassVar[int]
     action_queued: ActionQueued
     worker_connected: WorkerConnected
     worker_reported: WorkerReported
@@ -42,7 +47,12 @@ class Fact(_message.Message):
     configured: Configured
     tick: Tick
     key_released: KeyReleased
-    def __init__(self, action_queued: _Optional[_Union[ActionQueued, _Mapping]] = ..., worker_connected: _Optional[_Union[WorkerConnected, _Mapping]] = ..., worker_reported: _Optional[_Union[WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[WorkerUndrained, _Mapping]] = ..., worker_gone: _Optional[_Union[WorkerGone, _Mapping]] = ..., dispatch_accepted: _Optional[_Union[DispatchAccepted, _Mapping]] = ..., dispatch_declined: _Optional[_Union[DispatchDeclined, _Mapping]] = ..., action_finished: _Optional[_Union[ActionFinished, _Mapping]] = ..., cancel_requested: _Optional[_Union[CancelRequested, _Mapping]] = ..., priority_requested: _Optional[_Union[PriorityRequested, _Mapping]] = ..., instance_paused: _Optional[_Union[InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[InstanceResumed, _Mapping]] = ..., configured: _Optional[_Union[Configured, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., key_released: _Optional[_Union[KeyReleased, _Mapping]] = ...) -> None: ...
+    client_heard: ClientHeard
+    client_gone: ClientGone
+    cache_answered: CacheAnswered
+    hints_loaded: HintsLoaded
+    upstream_reported: UpstreamReported
+    def __init__(self, action_queued: _Optional[_Union[ActionQueued, _Mapping]] = ..., worker_connected: _Optional[_Union[WorkerConnected, _Mapping]] = ..., worker_reported: _Optional[_Union[WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[WorkerUndrained, _Mapping]] = ..., worker_gone: _Optional[_Union[WorkerGone, _Mapping]] = ..., dispatch_accepted: _Optional[_Union[DispatchAccepted, _Mapping]] = ..., dispatch_declined: _Optional[_Union[DispatchDeclined, _Mapping]] = ..., action_finished: _Optional[_Union[ActionFinished, _Mapping]] = ..., cancel_requested: _Optional[_Union[CancelRequested, _Mapping]] = ..., priority_requested: _Optional[_Union[PriorityRequested, _Mapping]] = ..., instance_paused: _Optional[_Union[InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[InstanceResumed, _Mapping]] = ..., configured: _Optional[_Union[Configured, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., key_released: _Optional[_Union[KeyReleased, _Mapping]] = ..., client_heard: _Optional[_Union[ClientHeard, _Mapping]] = ..., client_gone: _Optional[_Union[ClientGone, _Mapping]] = ..., cache_answered: _Optional[_Union[CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[HintsLoaded, _Mapping]] = ..., upstream_reported: _Optional[_Union[UpstreamReported, _Mapping]] = ...) -> None: ...
 
 class ActionQueued(_message.Message):
     __slots__ = ("instance", "client_operation_id", "client_id", "invocation_id", "attached", "action_digest", "cacheable", "skip_cache_lookup", "priority", "queued_at_us", "requirements", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic")
@@ -81,7 +91,7 @@ class ActionQueued(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., attached: _Optional[bool] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., requirements: _Optional[_Union[_common_pb2.Requirements, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ...) -> None: ...
 
 class WorkerConnected(_message.Message):
-    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "running")
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "running", "admits_when_idle")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +100,7 @@ class WorkerConnected(_message.Message):
     MAX_INFLIGHT_FIELD_NUMBER: _ClassVar[int]
     BUILD_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
+    ADMITS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
     instance: str
     endpoint: str
     boot_epoch: int
@@ -98,7 +109,8 @@ class WorkerConnected(_message.Message):
     max_inflight: int
     build: str
     running: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., running: _Optional[_Iterable[int]] = ...) -> None: ...
+    admits_when_idle: bool
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., running: _Optional[_Iterable[int]] = ..., admits_when_idle: _Optional[bool] = ...) -> None: ...
 
 class WorkerReported(_message.Message):
     __slots__ = ("instance", "endpoint", "connection_id", "free_memory_kib")
@@ -243,3 +255,69 @@ class KeyReleased(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     key: str
     def __init__(self, key: _Optional[str] = ...) -> None: ...
+
+class ClientHeard(_message.Message):
+    __slots__ = ("instance", "client_operation_id")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    client_operation_id: str
+    def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ...) -> None: ...
+
+class ClientGone(_message.Message):
+    __slots__ = ("instance", "client_operation_id")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    client_operation_id: str
+    def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ...) -> None: ...
+
+class CacheAnswered(_message.Message):
+    __slots__ = ("instance", "operation_id", "answer", "exit_code", "message")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    answer: _reasons_pb2.CacheAnswer
+    exit_code: int
+    message: str
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., answer: _Optional[_Union[_reasons_pb2.CacheAnswer, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class ResourceHint(_message.Message):
+    __slots__ = ("target_id", "mnemonic", "cpu_millis", "memory_kib")
+    TARGET_ID_FIELD_NUMBER: _ClassVar[int]
+    MNEMONIC_FIELD_NUMBER: _ClassVar[int]
+    CPU_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_KIB_FIELD_NUMBER: _ClassVar[int]
+    target_id: str
+    mnemonic: str
+    cpu_millis: int
+    memory_kib: int
+    def __init__(self, target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., cpu_millis: _Optional[int] = ..., memory_kib: _Optional[int] = ...) -> None: ...
+
+class HintsLoaded(_message.Message):
+    __slots__ = ("instance", "hints")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    HINTS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    hints: _containers.RepeatedCompositeFieldContainer[ResourceHint]
+    def __init__(self, instance: _Optional[str] = ..., hints: _Optional[_Iterable[_Union[ResourceHint, _Mapping]]] = ...) -> None: ...
+
+class UpstreamReported(_message.Message):
+    __slots__ = ("instance", "operation_id", "state", "outcome", "exit_code", "message")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    operation_id: int
+    state: _reasons_pb2.UpstreamState
+    outcome: _reasons_pb2.Outcome
+    exit_code: int
+    message: str
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., state: _Optional[_Union[_reasons_pb2.UpstreamState, str]] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...

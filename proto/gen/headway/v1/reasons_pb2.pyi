@@ -18,6 +18,8 @@ class IgnoreReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     IGNORE_REASON_KEY_PARKED: _ClassVar[IgnoreReason]
     IGNORE_REASON_DUPLICATE_CONNECTION: _ClassVar[IgnoreReason]
     IGNORE_REASON_ALREADY_ACCEPTED: _ClassVar[IgnoreReason]
+    IGNORE_REASON_NOT_ASKED: _ClassVar[IgnoreReason]
+    IGNORE_REASON_UNKNOWN_CLIENT: _ClassVar[IgnoreReason]
 
 class RejectReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -30,6 +32,7 @@ class RejectReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REJECT_REASON_INVALID_PROPERTY: _ClassVar[RejectReason]
     REJECT_REASON_INVALID_CONFIGURATION: _ClassVar[RejectReason]
     REJECT_REASON_UNDECIDABLE: _ClassVar[RejectReason]
+    REJECT_REASON_INCOMPATIBLE_BUILD: _ClassVar[RejectReason]
 
 class RequeueCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -42,6 +45,9 @@ class RequeueCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REQUEUE_CAUSE_BACKPRESSURE: _ClassVar[RequeueCause]
     REQUEUE_CAUSE_ACTION_TIMEOUT: _ClassVar[RequeueCause]
     REQUEUE_CAUSE_KILL_OVERDUE: _ClassVar[RequeueCause]
+    REQUEUE_CAUSE_UNACKNOWLEDGED: _ClassVar[RequeueCause]
+    REQUEUE_CAUSE_ESCALATED: _ClassVar[RequeueCause]
+    REQUEUE_CAUSE_EXECUTING_TIMEOUT: _ClassVar[RequeueCause]
 
 class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -53,6 +59,13 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_CANCELLED: _ClassVar[Outcome]
     OUTCOME_FREE_REQUEUES_EXHAUSTED: _ClassVar[Outcome]
     OUTCOME_FAILED_PRECONDITION: _ClassVar[Outcome]
+    OUTCOME_COMPLETED_FROM_CACHE: _ClassVar[Outcome]
+    OUTCOME_ABANDONED: _ClassVar[Outcome]
+    OUTCOME_UNSATISFIABLE: _ClassVar[Outcome]
+    OUTCOME_NO_WORKER: _ClassVar[Outcome]
+    OUTCOME_ESCALATION_EXHAUSTED: _ClassVar[Outcome]
+    OUTCOME_CACHE_LOOKUP_FAILED: _ClassVar[Outcome]
+    OUTCOME_UPSTREAM_FAILED: _ClassVar[Outcome]
 
 class RunResult(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -63,6 +76,7 @@ class RunResult(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RUN_RESULT_BACKPRESSURE: _ClassVar[RunResult]
     RUN_RESULT_KILLED: _ClassVar[RunResult]
     RUN_RESULT_FAILED_PRECONDITION: _ClassVar[RunResult]
+    RUN_RESULT_OUT_OF_MEMORY: _ClassVar[RunResult]
 
 class DeclineReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -85,12 +99,15 @@ class KillCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KILL_CAUSE_CANCELLED: _ClassVar[KillCause]
     KILL_CAUSE_NOT_CURRENT: _ClassVar[KillCause]
     KILL_CAUSE_ACTION_TIMEOUT: _ClassVar[KillCause]
+    KILL_CAUSE_ABANDONED: _ClassVar[KillCause]
+    KILL_CAUSE_UNACKNOWLEDGED: _ClassVar[KillCause]
 
 class RefuseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REFUSE_REASON_UNSPECIFIED: _ClassVar[RefuseReason]
     REFUSE_REASON_INVALID_PROPERTY: _ClassVar[RefuseReason]
     REFUSE_REASON_UNKNOWN_INSTANCE: _ClassVar[RefuseReason]
+    REFUSE_REASON_INCOMPATIBLE_BUILD: _ClassVar[RefuseReason]
 
 class PlacementEnd(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -98,6 +115,54 @@ class PlacementEnd(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PLACEMENT_END_FINISHED: _ClassVar[PlacementEnd]
     PLACEMENT_END_REQUEUED: _ClassVar[PlacementEnd]
     PLACEMENT_END_CANCELLED: _ClassVar[PlacementEnd]
+
+class ClientLeaving(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLIENT_LEAVING_UNSPECIFIED: _ClassVar[ClientLeaving]
+    CLIENT_LEAVING_GONE: _ClassVar[ClientLeaving]
+    CLIENT_LEAVING_TIMEOUT: _ClassVar[ClientLeaving]
+
+class HoldEnd(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HOLD_END_UNSPECIFIED: _ClassVar[HoldEnd]
+    HOLD_END_PLACED: _ClassVar[HoldEnd]
+    HOLD_END_GONE: _ClassVar[HoldEnd]
+    HOLD_END_SUPERSEDED: _ClassVar[HoldEnd]
+    HOLD_END_WORKER_LOST: _ClassVar[HoldEnd]
+    HOLD_END_UNFIT: _ClassVar[HoldEnd]
+    HOLD_END_EXPIRED: _ClassVar[HoldEnd]
+    HOLD_END_CONFIGURED: _ClassVar[HoldEnd]
+
+class HoldMove(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HOLD_MOVE_UNSPECIFIED: _ClassVar[HoldMove]
+    HOLD_MOVE_WORKER_LEFT: _ClassVar[HoldMove]
+    HOLD_MOVE_DRAINED: _ClassVar[HoldMove]
+    HOLD_MOVE_PAUSED: _ClassVar[HoldMove]
+    HOLD_MOVE_SOONER: _ClassVar[HoldMove]
+
+class HoldExclusion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HOLD_EXCLUSION_UNSPECIFIED: _ClassVar[HoldExclusion]
+    HOLD_EXCLUSION_UNFIT: _ClassVar[HoldExclusion]
+    HOLD_EXCLUSION_IDLE: _ClassVar[HoldExclusion]
+    HOLD_EXCLUSION_LAST: _ClassVar[HoldExclusion]
+    HOLD_EXCLUSION_UNKNOWN_DURATION: _ClassVar[HoldExclusion]
+
+class CacheAnswer(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CACHE_ANSWER_UNSPECIFIED: _ClassVar[CacheAnswer]
+    CACHE_ANSWER_HIT: _ClassVar[CacheAnswer]
+    CACHE_ANSWER_MISS: _ClassVar[CacheAnswer]
+    CACHE_ANSWER_FAILED: _ClassVar[CacheAnswer]
+
+class UpstreamState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    UPSTREAM_STATE_UNSPECIFIED: _ClassVar[UpstreamState]
+    UPSTREAM_STATE_PLACED: _ClassVar[UpstreamState]
+    UPSTREAM_STATE_REQUEUED: _ClassVar[UpstreamState]
+    UPSTREAM_STATE_FINISHED: _ClassVar[UpstreamState]
+    UPSTREAM_STATE_REFUSED: _ClassVar[UpstreamState]
 IGNORE_REASON_UNSPECIFIED: IgnoreReason
 IGNORE_REASON_DUPLICATE_OPERATION: IgnoreReason
 IGNORE_REASON_UNKNOWN_OPERATION: IgnoreReason
@@ -109,6 +174,8 @@ IGNORE_REASON_NO_CHANGE: IgnoreReason
 IGNORE_REASON_KEY_PARKED: IgnoreReason
 IGNORE_REASON_DUPLICATE_CONNECTION: IgnoreReason
 IGNORE_REASON_ALREADY_ACCEPTED: IgnoreReason
+IGNORE_REASON_NOT_ASKED: IgnoreReason
+IGNORE_REASON_UNKNOWN_CLIENT: IgnoreReason
 REJECT_REASON_UNSPECIFIED: RejectReason
 REJECT_REASON_UNDECODABLE: RejectReason
 REJECT_REASON_INVALID_FIELD: RejectReason
@@ -118,6 +185,7 @@ REJECT_REASON_INVALID_REQUIREMENT: RejectReason
 REJECT_REASON_INVALID_PROPERTY: RejectReason
 REJECT_REASON_INVALID_CONFIGURATION: RejectReason
 REJECT_REASON_UNDECIDABLE: RejectReason
+REJECT_REASON_INCOMPATIBLE_BUILD: RejectReason
 REQUEUE_CAUSE_UNSPECIFIED: RequeueCause
 REQUEUE_CAUSE_JOB_ERROR: RequeueCause
 REQUEUE_CAUSE_WORKER_GONE: RequeueCause
@@ -127,6 +195,9 @@ REQUEUE_CAUSE_DECLINED: RequeueCause
 REQUEUE_CAUSE_BACKPRESSURE: RequeueCause
 REQUEUE_CAUSE_ACTION_TIMEOUT: RequeueCause
 REQUEUE_CAUSE_KILL_OVERDUE: RequeueCause
+REQUEUE_CAUSE_UNACKNOWLEDGED: RequeueCause
+REQUEUE_CAUSE_ESCALATED: RequeueCause
+REQUEUE_CAUSE_EXECUTING_TIMEOUT: RequeueCause
 OUTCOME_UNSPECIFIED: Outcome
 OUTCOME_COMPLETED: Outcome
 OUTCOME_ACTION_TIMED_OUT: Outcome
@@ -135,6 +206,13 @@ OUTCOME_WORKER_LOSSES_EXHAUSTED: Outcome
 OUTCOME_CANCELLED: Outcome
 OUTCOME_FREE_REQUEUES_EXHAUSTED: Outcome
 OUTCOME_FAILED_PRECONDITION: Outcome
+OUTCOME_COMPLETED_FROM_CACHE: Outcome
+OUTCOME_ABANDONED: Outcome
+OUTCOME_UNSATISFIABLE: Outcome
+OUTCOME_NO_WORKER: Outcome
+OUTCOME_ESCALATION_EXHAUSTED: Outcome
+OUTCOME_CACHE_LOOKUP_FAILED: Outcome
+OUTCOME_UPSTREAM_FAILED: Outcome
 RUN_RESULT_UNSPECIFIED: RunResult
 RUN_RESULT_EXITED: RunResult
 RUN_RESULT_TIMED_OUT: RunResult
@@ -142,6 +220,7 @@ RUN_RESULT_INTERNAL_ERROR: RunResult
 RUN_RESULT_BACKPRESSURE: RunResult
 RUN_RESULT_KILLED: RunResult
 RUN_RESULT_FAILED_PRECONDITION: RunResult
+RUN_RESULT_OUT_OF_MEMORY: RunResult
 DECLINE_REASON_UNSPECIFIED: DeclineReason
 DECLINE_REASON_MEMORY: DeclineReason
 DECLINE_REASON_SHUTTING_DOWN: DeclineReason
@@ -155,12 +234,45 @@ KILL_CAUSE_UNSPECIFIED: KillCause
 KILL_CAUSE_CANCELLED: KillCause
 KILL_CAUSE_NOT_CURRENT: KillCause
 KILL_CAUSE_ACTION_TIMEOUT: KillCause
+KILL_CAUSE_ABANDONED: KillCause
+KILL_CAUSE_UNACKNOWLEDGED: KillCause
 REFUSE_REASON_UNSPECIFIED: RefuseReason
 REFUSE_REASON_INVALID_PROPERTY: RefuseReason
 REFUSE_REASON_UNKNOWN_INSTANCE: RefuseReason
+REFUSE_REASON_INCOMPATIBLE_BUILD: RefuseReason
 PLACEMENT_END_UNSPECIFIED: PlacementEnd
 PLACEMENT_END_FINISHED: PlacementEnd
 PLACEMENT_END_REQUEUED: PlacementEnd
 PLACEMENT_END_CANCELLED: PlacementEnd
+CLIENT_LEAVING_UNSPECIFIED: ClientLeaving
+CLIENT_LEAVING_GONE: ClientLeaving
+CLIENT_LEAVING_TIMEOUT: ClientLeaving
+HOLD_END_UNSPECIFIED: HoldEnd
+HOLD_END_PLACED: HoldEnd
+HOLD_END_GONE: HoldEnd
+HOLD_END_SUPERSEDED: HoldEnd
+HOLD_END_WORKER_LOST: HoldEnd
+HOLD_END_UNFIT: HoldEnd
+HOLD_END_EXPIRED: HoldEnd
+HOLD_END_CONFIGURED: HoldEnd
+HOLD_MOVE_UNSPECIFIED: HoldMove
+HOLD_MOVE_WORKER_LEFT: HoldMove
+HOLD_MOVE_DRAINED: HoldMove
+HOLD_MOVE_PAUSED: HoldMove
+HOLD_MOVE_SOONER: HoldMove
+HOLD_EXCLUSION_UNSPECIFIED: HoldExclusion
+HOLD_EXCLUSION_UNFIT: HoldExclusion
+HOLD_EXCLUSION_IDLE: HoldExclusion
+HOLD_EXCLUSION_LAST: HoldExclusion
+HOLD_EXCLUSION_UNKNOWN_DURATION: HoldExclusion
+CACHE_ANSWER_UNSPECIFIED: CacheAnswer
+CACHE_ANSWER_HIT: CacheAnswer
+CACHE_ANSWER_MISS: CacheAnswer
+CACHE_ANSWER_FAILED: CacheAnswer
+UPSTREAM_STATE_UNSPECIFIED: UpstreamState
+UPSTREAM_STATE_PLACED: UpstreamState
+UPSTREAM_STATE_REQUEUED: UpstreamState
+UPSTREAM_STATE_FINISHED: UpstreamState
+UPSTREAM_STATE_REFUSED: UpstreamState
 SENTENCE_FIELD_NUMBER: _ClassVar[int]
 sentence: _descriptor.FieldDescriptor
