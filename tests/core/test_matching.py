@@ -70,6 +70,26 @@ def test_asking_twice_gives_the_same_answer() -> None:
         assert (match.operation, match.worker, match.overtook) == (op, worker, None)
 
 
+@pytest.mark.parametrize("strategy", list(AllocationStrategy))
+@pytest.mark.parametrize("turn", [1, -1])
+def test_asking_twice_gives_the_same_worker_of_several_with_new_room(strategy: AllocationStrategy, turn: int) -> None:
+    w = world(strategy=strategy)
+    workers = [w.add_worker(0, 0) for _ in range(3)]
+    for worker in workers:
+        worker.paused = True
+        w.matcher.refresh(worker)
+    w.add_operation(6)
+    assert w.matcher.next_match() is None
+    for worker in workers[::turn]:
+        worker.paused = False
+        w.matcher.refresh(worker)
+    expected = workers[-1] if strategy is AllocationStrategy.MOST_RECENTLY_USED else workers[0]
+    for _ in range(3):
+        match = w.matcher.next_match()
+        assert match is not None
+        assert match.worker is expected
+
+
 def test_a_worker_over_its_capacity_takes_what_asks_for_nothing() -> None:
     w = world()
     worker = w.add_worker(0, 0)
