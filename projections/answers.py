@@ -35,15 +35,18 @@ def queue(table: Table, instance: str | None = None) -> Iterator[dict[str, Any]]
 def operations(
     table: Table, *, stage: str | None = None, instance: str | None = None, after: int = -1
 ) -> Iterator[dict[str, Any]]:
-    """Operations: queued ones in dispatch order, finished ones as they finished, others by id; only ids above `after`."""
-    for row in _selected(table, stage, instance):
-        if row.operation_id > after:
-            yield operation(table, row)
+    """Operations: queued ones in dispatch order, finished ones as they finished, executing ones by id within their instance.
+
+    Without a stage all of them, by id, and only those above `after`: pages.
+    """
+    for row in _selected(table, stage, instance, after):
+        yield operation(table, row)
 
 
-def _selected(table: Table, stage: str | None, instance: str | None) -> Iterator[OperationRow]:
+def _selected(table: Table, stage: str | None, instance: str | None, after: int) -> Iterator[OperationRow]:
     if stage is None:
-        for _, value in table.scan(table.key(keys.OPERATION)):
+        begin = table.key(keys.OPERATION, keys.number(after)) if after >= 0 else b""
+        for _, value in table.scan(table.key(keys.OPERATION), begin):
             row = OperationRow.FromString(value)
             if instance is None or row.instance == instance:
                 yield row

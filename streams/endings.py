@@ -131,7 +131,9 @@ class Endings:
                         future.set_exception(error)
 
     def _take_placement(self, record: Record) -> None:
-        placement = placement_of(placement_message(record.value, self._shard, record.offset), self._shard, record.offset)
+        placement = placement_of(
+            placement_message(record.value, self._shard, record.offset), self._shard, record.offset
+        )
         if not isinstance(placement, PlacementEnded) or placement.end is PlacementEnd.REQUEUED:
             return
         finished = Finished(
@@ -151,7 +153,9 @@ class Endings:
             return
         instance = headers.get("ce_source", "").removeprefix("/headway/")
         client_operation_id = record.key.decode("utf-8", "replace")
-        details = {name: headers[f"headway_{name}"] for name in ("field", "value", "rule") if f"headway_{name}" in headers}
+        details = {
+            name: headers[f"headway_{name}"] for name in ("field", "value", "rule") if f"headway_{name}" in headers
+        }
         refused = NotQueued(client_operation_id, headers.get("headway_reason", ""), details)
         self._end((instance, client_operation_id), refused)
 

@@ -84,6 +84,7 @@ class Supervisor:
         self._patience = patience or Patience()
         self.processes: dict[str, asyncio.subprocess.Process] = {}
         self.restarts: dict[str, int] = {}
+        self._ending = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Start all parts and keep them running until `stop`; returns when the last of them has ended.
@@ -98,6 +99,8 @@ class Supervisor:
             await asyncio.wait([stopping, *keepers.values()], return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
+            # Ctrl-C reaches every process of the group at once: a part may end before its turn, and is not to come back.
+            self._ending = True
             # One after the other, so that who reads from a part is gone before it.
             for part in reversed(self._parts):
                 stops[part.name].set()
@@ -111,7 +114,7 @@ class Supervisor:
         while not stop.is_set():
             began = time.monotonic()
             code = await self._run_once(part, stop)
-            if code is None:
+            if code is None or self._ending:
                 return
             lived_s = time.monotonic() - began
             if lived_s >= patience.settled_s:

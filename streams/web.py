@@ -146,6 +146,10 @@ class Views:
         after = _number(request, "after", -1)
         wanted = {name: _text(request, name) for name in ("client_id", "mnemonic")}
         tables = self._tables(instance)
+        if after >= 0 and (stage is not None or len(tables) > 1):
+            # Ids grow within a shard, and only the list of all stages is in their order.
+            message = "after goes with the operations of one instance and all stages"
+            raise _Refused(400, "bad-request", message, "Give instance, and leave stage out")
         found = (
             (
                 operation
@@ -287,7 +291,7 @@ def _number(request: web.Request, name: str, default: int) -> int:
     given = request.query.get(name)
     if not given:
         return default
-    if not (given.isascii() and given.isdigit() and len(given) < 20):
+    if not (given.isascii() and given.isdigit() and len(given) < 19):
         message = f"{name}={given[:64]!r} is refused: it is a whole number from 0"
         raise _Refused(400, "bad-request", message, "Correct the parameter")
     return int(given)

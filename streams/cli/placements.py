@@ -65,7 +65,9 @@ def line_of(placement: Placement) -> str:
 @click.option("--instance", help="Only this instance.")
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
+@click.option(
+    "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS]."
+)
 def placements(
     follow: bool,
     start: Start | None,

@@ -93,12 +93,23 @@ def raw(line: int, text: bytes, shard: int) -> Ready:
     show_default=True,
     help="How the facts stand in the log; a decider reads both.",
 )
-@click.option("--validate/--no-validate", default=True, help="--no-validate sends lines as they are; the decider answers.")
-@click.option("--instance", default=DEFAULT_INSTANCE, help="With --no-validate: whose shard the lines go to [default: main].")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: a line for each."
+    "--validate/--no-validate", default=True, help="--no-validate sends lines as they are; the decider answers."
 )
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
+@click.option(
+    "--instance", default=DEFAULT_INSTANCE, help="With --no-validate: whose shard the lines go to [default: main]."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: a line for each.",
+)
+@click.option(
+    "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS]."
+)
 def publish(
     file: IO[bytes], form: Form, validate: bool, instance: str, output: str, bootstrap_servers: str | None
 ) -> None:
@@ -115,9 +126,7 @@ def publish(
         raise SystemExit(FAILED)
 
 
-async def _publish(
-    settings: Settings, file: IO[bytes], form: Form, validate: bool, instance: str, output: str
-) -> int:
+async def _publish(settings: Settings, file: IO[bytes], form: Form, validate: bool, instance: str, output: str) -> int:
     published = refused = 0
     async with connected(settings, client_id="headway-publish") as log, FactPublisher(log) as publisher:
         shard = 0 if validate else publisher.shard_of(instance)

@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 import time
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -147,7 +148,7 @@ class _Torture:
     def _overhear(self, line: str) -> None:
         """What the supervisor says goes to a file: it reports every kill with the last lines of the killed."""
         with (self._home / "supervisor.log").open("a") as file:
-            say(line, file)
+            say(f"{datetime.now(UTC):%H:%M:%S.%f} {line}", file)
 
     async def _make_ready(self, stage: Stage, executioner: Executioner) -> None:
         await executioner.wait_for_all()

@@ -83,7 +83,7 @@ class WorkerProcess:
             "--memory-kib",
             str(self.memory_kib),
         ]
-        options += ["--max-inflight", str(self.max_inflight), "--log-level", "WARNING"]
+        options += ["--max-inflight", str(self.max_inflight)]
         if self.real:
             return [*options, "--property", f"{RUNNER}=process"]
         return [*options, "--property", f"{RUNNER}=simulated", "--simulate", "--count", str(self.count)]
@@ -200,9 +200,9 @@ def _workload(rng: random.Random, actions: int, span_us: int) -> list[Due]:
 
 def _size(rng: random.Random) -> tuple[int, int]:
     """Processors in thousandths and memory in KiB; the largest fit one process of the fleet only."""
-    cpu_millis = rng.choices((250, 500, 1_000, 2_000, 3_000, 6_000), weights=(4, 6, 8, 4, 2, 1))[0]
+    cpu_millis = rng.choices((250, 500, 1_000, 2_000, 3_000, 6_000), weights=(20, 30, 40, 20, 10, 1))[0]
     memory_kib = rng.choices(
-        (64 * MIB_KIB, 512 * MIB_KIB, GIB_KIB, 3 * GIB_KIB, 12 * GIB_KIB), weights=(4, 6, 6, 3, 1)
+        (64 * MIB_KIB, 512 * MIB_KIB, GIB_KIB, 2 * GIB_KIB, 6 * GIB_KIB), weights=(20, 30, 40, 20, 3)
     )[0]
     return cpu_millis, memory_kib
 

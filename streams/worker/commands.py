@@ -16,7 +16,9 @@ class UnreadableCommand(StreamError):
     """A record of the worker-commands topic is not a command that this build knows."""
 
     code: ClassVar[str] = "unreadable-command"
-    runbook: ClassVar[str] = "Something else wrote to the topic, or the worker is older than the decider: update the worker."
+    runbook: ClassVar[str] = (
+        "Something else wrote to the topic, or the worker is older than the decider: update the worker."
+    )
 
     def __init__(self, shard: int, offset: int, why: str) -> None:
         self.shard, self.offset = shard, offset

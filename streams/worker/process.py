@@ -61,7 +61,9 @@ def environment_of(command: Command, secrets: SecretSource, path: str) -> tuple[
         if variable.secret:
             values.append(value)
         if not variable.name or "=" in variable.name or "\0" in variable.name + value:
-            raise NotStartable(f"environment variable {variable.name[:64]!r}: the name is empty or holds '=', or a NUL stands in it")
+            raise NotStartable(
+                f"environment variable {variable.name[:64]!r}: the name is empty or holds '=', or a NUL stands in it"
+            )
         environment[variable.name] = value
     return environment, Masking(values)
 
@@ -74,7 +76,9 @@ def program_of(command: Command, environment: Mapping[str, str]) -> str:
         raise NotStartable("a NUL stands in an argument")
     name = command.argv[0]
     if "/" in name and not name.startswith("/"):
-        raise NotStartable(f"program {name[:256]!r}: give an absolute path or a bare name; the working directory is empty")
+        raise NotStartable(
+            f"program {name[:256]!r}: give an absolute path or a bare name; the working directory is empty"
+        )
     found = shutil.which(name, path=environment["PATH"])
     if found is None:
         raise NotStartable(f"program {name[:256]!r} is not on this worker (PATH={environment['PATH']})")
@@ -154,7 +158,8 @@ class ProcessRun:
         try:
             return self._spawn(program, environment, masking)
         finally:
-            shutil.rmtree(self._directory, ignore_errors=True)  # files of another user may stay; the run is over all the same
+            # Files of another user may stay behind; the run is over all the same.
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def _spawn(self, program: str, environment: dict[str, str], masking: Masking) -> RunReport:
         begun = time.monotonic()
@@ -173,7 +178,9 @@ class ProcessRun:
         except OSError as error:
             if error.errno not in UNSTARTABLE:
                 raise
-            raise NotStartable(f"program {self._command.argv[0][:256]!r} cannot be started: {error.strerror}") from error
+            raise NotStartable(
+                f"program {self._command.argv[0][:256]!r} cannot be started: {error.strerror}"
+            ) from error
         self._note_group(f"+{process.pid}")
         watch = _Watch(process, masking, self._stop_asked, self._wake_in, self._grace_s, self._note_group, own_peak_kib)
         return watch.until_ended(begun, self._timeout_s)

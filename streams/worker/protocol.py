@@ -192,9 +192,7 @@ class WorkerProtocol:
         """The keepalive of this moment; None while no connection is admitted."""
         if not self.admitted or self.stopped:
             return None
-        return facts.WorkerReported(
-            self.identity.instance, self.identity.endpoint, self.connection_id, free_memory_kib
-        )
+        return facts.WorkerReported(self.identity.instance, self.identity.endpoint, self.connection_id, free_memory_kib)
 
     # -- connecting -----------------------------------------------------------------------------------------------------
 
@@ -313,7 +311,8 @@ class WorkerProtocol:
             return self._placed(placement, now_us, free_kib)
         run = self._runs.get(placement.dispatch_id)
         if run is not None:
-            run.ended_in_log = True  # cancelled or given to another worker: a KillRequested or an eviction says the rest
+            # Cancelled, or given to another worker: a KillRequested or an eviction says the rest.
+            run.ended_in_log = True
         answer = self._answered.get(placement.dispatch_id)
         if answer is not None:
             answer.unsettled = False
@@ -406,9 +405,7 @@ class WorkerProtocol:
     def _answer_again(self, answer: _Answer) -> list[Output]:
         fact = answer.fact
         # A new object: the former one may still wait to be published, on the connection of its time.
-        report = RunReport(
-            fact.result, fact.exit_code, fact.message, fact.stdout_tail, fact.stderr_tail, fact.usage
-        )
+        report = RunReport(fact.result, fact.exit_code, fact.message, fact.stdout_tail, fact.stderr_tail, fact.usage)
         return [self._report(fact.dispatch_id, report, unsettled=answer.unsettled)]
 
     def _on_connection(self, kind: Callable[[str, str, int, int], OnConnection], dispatch_id: int) -> OnConnection:

@@ -157,6 +157,9 @@ class WorkerRuntime:
             emptied.cancel()
             if tasks[0] in done:
                 tasks[0].result()
+            say(
+                _log, logging.INFO, "every worker has stopped", workers=len(self._workers), finished=self.stats.finished
+            )
         finally:
             for task in tasks:
                 task.cancel()
@@ -211,7 +214,10 @@ class WorkerRuntime:
         worker = self._workers.get(record.key or b"")
         if worker is not None:
             command = command_in(record.value, self._shard, record.offset)
+            before = worker.admitted
             self._carry_out(worker, worker.command(command, self._now_us(), self._available_kib()))
+            if worker.admitted and not before:
+                self._note_admitted(worker)
 
     def _placement(self, record: Record, free_kib: int | None) -> None:
         worker = self._workers.get(record.key or b"")
@@ -239,7 +245,8 @@ class WorkerRuntime:
                     say(_log, logging.WARNING, "connecting again", endpoint=endpoint, because=why)
                     todo.extend(worker.connect(self._draw(), self._now_us()))
                 case Stop() as stop:
-                    level = logging.ERROR if stop.exit_code else logging.INFO
+                    crowd = logging.INFO if len(self._workers) == 1 else logging.DEBUG
+                    level = logging.ERROR if stop.exit_code else crowd
                     say(_log, level, "the worker stops", endpoint=endpoint, exit_code=stop.exit_code, because=stop.why)
                     self._stops[endpoint] = stop
                     if all(each.stopped for each in self._workers.values()):
@@ -248,6 +255,13 @@ class WorkerRuntime:
     def _run_ended(self, worker: WorkerProtocol, dispatch_id: int, report: RunReport) -> None:
         self.stats.finished += 1
         self._from_outside(lambda ended: ended.run_ended(dispatch_id, report), [worker])
+
+    def _note_admitted(self, worker: WorkerProtocol) -> None:
+        """Say that workers are ready for work: one line for a fleet, when its last one is."""
+        if len(self._workers) == 1:
+            say(_log, logging.INFO, "admitted", endpoint=worker.identity.endpoint, shard=self._shard)
+        elif all(each.admitted for each in self._workers.values()):
+            say(_log, logging.INFO, "all workers are admitted", workers=len(self._workers), shard=self._shard)
 
     def _note(self, fact: facts.Fact) -> None:
         match fact:

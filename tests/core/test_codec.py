@@ -246,6 +246,15 @@ def test_requirements_are_the_same_bytes_whatever_order_they_came_in():
         encode_fact(f.ActionQueued("main", "c", message.action_queued.requirements.SerializeToString()))
 
 
+def test_a_workers_properties_are_sorted_whatever_order_they_came_in():
+    message = facts_pb2.Fact()
+    part = message.worker_connected
+    part.instance, part.endpoint, part.connection_id = "main", "w1", 1
+    for name, value in (("b", "2"), ("a", "1")):
+        part.properties.add(name=name, value=value)
+    assert decode_fact(message.SerializeToString()).properties == (("a", "1"), ("b", "2"))
+
+
 def test_a_requirement_that_stands_twice_is_refused():
     with pytest.raises(InvalidFact, match="no name stands twice"):
         canonical_requirements([("a", "1"), ("a", "2")])

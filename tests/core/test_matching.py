@@ -70,6 +70,26 @@ def test_asking_twice_gives_the_same_answer() -> None:
         assert (match.operation, match.worker, match.overtook) == (op, worker, None)
 
 
+@pytest.mark.parametrize("strategy", list(AllocationStrategy))
+@pytest.mark.parametrize("turn", [1, -1])
+def test_asking_twice_gives_the_same_worker_of_several_with_new_room(strategy: AllocationStrategy, turn: int) -> None:
+    w = world(strategy=strategy)
+    workers = [w.add_worker(0, 0) for _ in range(3)]
+    for worker in workers:
+        worker.paused = True
+        w.matcher.refresh(worker)
+    w.add_operation(6)
+    assert w.matcher.next_match() is None
+    for worker in workers[::turn]:
+        worker.paused = False
+        w.matcher.refresh(worker)
+    expected = workers[-1] if strategy is AllocationStrategy.MOST_RECENTLY_USED else workers[0]
+    for _ in range(3):
+        match = w.matcher.next_match()
+        assert match is not None
+        assert match.worker is expected
+
+
 def test_a_worker_over_its_capacity_takes_what_asks_for_nothing() -> None:
     w = world()
     worker = w.add_worker(0, 0)
@@ -117,6 +137,64 @@ def test_workers_with_new_room_are_taken_in_strategy_order(strategy: AllocationS
         w.matcher.refresh(worker)
     w.check_pass()
     assert w.decisions == workers
+
+
+def test_a_class_that_began_to_wait_is_asked_by_its_newest_head() -> None:
+    """Two classes begin to wait; before the pass, an urgent action joins the later one. There is room for one."""
+    w = world()
+    worker = w.add_worker(0, 0)
+    worker.remaining[0] = 1_000
+    w.matcher.refresh(worker)
+    w.check_pass()
+    w.add_operation(6)  # 1,000 milli-cores
+    w.add_operation(36)  # the same, as another class
+    urgent = w.add_operation(36, priority=1)
+    w.check_pass()
+    assert w.decisions == 1
+    assert urgent.dispatch is not None
+
+
+def test_an_urgent_action_in_the_middle_of_a_pass_comes_first() -> None:
+    """Two workers of two zones got room; the pass is under way when an urgent action joins what waits for the second one."""
+    w = world()
+    workers = [w.add_worker(0, zone) for zone in (1, 2)]
+    for worker in workers:
+        worker.paused = True
+        w.matcher.refresh(worker)
+    waiting = {1: operation(10_000, zoned(910, "z1")), 2: operation(10_001, zoned(911, "z2"))}
+    for op in waiting.values():
+        w.matcher.enqueue(op)
+    assert w.matcher.next_match() is None
+    for worker in workers:
+        worker.paused = False
+        w.matcher.refresh(worker)
+    match = w.matcher.next_match()
+    assert match is not None
+    assert match.operation is waiting[1]
+    urgent = operation(5, waiting[2].demand)
+    w.matcher.enqueue(urgent)
+    match = w.matcher.next_match()
+    assert match is not None
+    assert (match.operation, match.worker) == (urgent, workers[1])
+
+
+def test_room_in_one_pool_counts_although_another_lost_some() -> None:
+    w = world()
+    worker = w.add_worker(0, 0)
+    worker.remaining[:] = [1_000, 50]
+    w.matcher.refresh(worker)
+    op = operation(10_000, Demand(912, NO_NEED, ((1, 100),)))
+    w.matcher.enqueue(op)
+    assert w.matcher.next_match() is None
+    worker.remaining[:] = [500, 100]
+    w.matcher.refresh(worker)
+    match = w.matcher.next_match()
+    assert match is not None
+    assert (match.operation, match.worker) == (op, worker)
+
+
+def zoned(number: int, zone: str) -> Demand:
+    return Demand(number, StaticNeed((("zone", zone),), (), ()), ((0, 1_000),))
 
 
 # -- the parts against the plain definition --------------------------------------------------------------------------------------------

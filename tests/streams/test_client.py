@@ -227,7 +227,11 @@ async def test_a_publisher_that_was_not_entered_or_has_been_left_says_so() -> No
 
 
 async def test_wait_may_come_after_the_end() -> None:
-    async with scheduler() as log, serving(log, worker(), executor=SimulatedExecutor(0.001)), FactPublisher(log) as publisher:
+    async with (
+        scheduler() as log,
+        serving(log, worker(), executor=SimulatedExecutor(0.001)),
+        FactPublisher(log) as publisher,
+    ):
         name = await publisher.queue(expected_duration_us=1_000)
         await until(lambda: len(events_in(log, e.OperationFinished)) == 1)
         first = await publisher.wait(name, timeout_s=10)

@@ -118,7 +118,9 @@ def test_a_refusal_has_a_json_form(log: MemoryLog) -> None:
 
 
 def test_unchecked_lines_go_as_they_are(log: MemoryLog) -> None:
-    result = headway("publish", "--no-validate", stdin='{"kind": "ActionQueued", "client_operation_id": "k", "p": 1}\n???\n')
+    result = headway(
+        "publish", "--no-validate", stdin='{"kind": "ActionQueued", "client_operation_id": "k", "p": 1}\n???\n'
+    )
     assert (result.exit_code, result.stdout) == (0, "2 published\n")
     first, second = records(log)
     assert (first.key, second.key, second.value) == (b"k", None, b"???")
@@ -166,7 +168,9 @@ def test_every_kind_of_line_reads_well() -> None:
     assert line_of(ended_).startswith("requeued   main/op-7 c on w1: The worker left")
     ended_ = PlacementEnded("main", 7, "c", 0, "", PlacementEnd.CANCELLED, outcome=Outcome.CANCELLED)
     assert line_of(ended_) == "cancelled  main/op-7 c: It was cancelled."
-    ended_ = PlacementEnded("main", 7, "c", 9, "w1", PlacementEnd.FINISHED, outcome=Outcome.FAILED_PRECONDITION, message="no x")
+    ended_ = PlacementEnded(
+        "main", 7, "c", 9, "w1", PlacementEnd.FINISHED, outcome=Outcome.FAILED_PRECONDITION, message="no x"
+    )
     assert line_of(ended_).endswith("running it again would not help. no x")
 
 

@@ -93,6 +93,19 @@ async def test_parts_are_stopped_in_the_reverse_order(tmp_path: Path) -> None:
     assert float((tmp_path / "second").read_text()) < float((tmp_path / "first").read_text())
 
 
+async def test_a_part_that_ends_before_its_turn_is_not_started_again(tmp_path: Path) -> None:
+    """Ctrl-C in a terminal reaches all processes of the group, the parts as well."""
+    run = Run(
+        tmp_path, part("first", BLOCKED), part("deaf", DEAF), patience=Patience(first_back_off_s=0.01, grace_s=0.5)
+    )
+    await until(lambda: "up" in run.log("first") and "up" in run.log("deaf"))
+    run.stop.set()
+    run.supervisor.processes["first"].terminate()
+    await run.end()
+    assert run.supervisor.restarts == {}
+    assert run.log("first") == "up\ndown\n"
+
+
 async def test_a_part_that_does_not_end_is_killed_and_that_is_said(tmp_path: Path) -> None:
     run = Run(tmp_path, part("deaf", DEAF), patience=Patience(grace_s=0.2))
     await until(lambda: "up" in run.log("deaf"))

@@ -14,12 +14,13 @@ import pytest
 
 from events import events as e
 from events import facts
+from events.errors import InvalidFact
 from events.payloads import canonical_requirements
 from events.reasons import DisconnectReason, Outcome, RequeueCause, RunResult
 from streams.client import FactPublisher, NotQueued, Secret
 from streams.effects import record_of
-from streams.errors import NoSuchTopic, OffsetTrimmed, Refused
-from streams.log import Outgoing, Partition
+from streams.errors import NoSuchTopic, Refused
+from streams.log import Outgoing, Partition, Record
 from streams.memory_log import MemoryFollower, MemoryLog
 from streams.placements import ActionPlaced
 from streams.provisioning import provision
@@ -136,7 +137,12 @@ async def test_simulated_workers_run_a_crowd_exactly_once_within_their_capacity(
     async with scheduler() as log, serving(log, *workers, executor=SimulatedExecutor(0.01)) as runtime:
         async with FactPublisher(log) as publisher:
             facts_ = [
-                facts.ActionQueued("main", f"c{number}", canonical_requirements([("cpu_millis", "1000")]), expected_duration_us=SECOND_US)
+                facts.ActionQueued(
+                    "main",
+                    f"c{number}",
+                    canonical_requirements([("cpu_millis", "1000")]),
+                    expected_duration_us=SECOND_US,
+                )
                 for number in range(600)
             ]
             await publisher.publish_all(facts_)
@@ -289,25 +295,42 @@ async def test_a_place_in_the_log_that_was_trimmed_away_is_taken_anew(monkeypatc
         async with serving(log, one, executor=held) as runtime, FactPublisher(log) as publisher:
             name = await publisher.queue(requirements={"cpu_millis": 1000})
             await until(lambda: len(held.runs) == 1)
-            _fail_next_read_of(monkeypatch, (WORKER_COMMANDS, 0), OffsetTrimmed((WORKER_COMMANDS, 0), 1, 5))
+            _lose_place_in(monkeypatch, (WORKER_COMMANDS, 0))
             await until(lambda: runtime.stats.connects == 2 and one.admitted)
             assert held.stopped == [], "what was listed goes on"
             held.end(held.started[0])
             assert (await publisher.wait(name, timeout_s=20)).succeeded
             assert len(held.started) == 1
+            assert runtime.stats.connects == 2
 
 
-def _fail_next_read_of(monkeypatch: pytest.MonkeyPatch, partition: Partition, error: Exception) -> None:
-    """Let the next read of whoever follows `partition` raise."""
+def _lose_place_in(monkeypatch: pytest.MonkeyPatch, partition: Partition) -> None:
+    """Let whoever follows `partition` find itself, once, where the log has nothing."""
     read = MemoryFollower.read
-    errors = [error]
+    lost = [False]
 
-    async def failing(follower: MemoryFollower, **options: int) -> object:
-        if errors and partition in follower._positions:
-            raise errors.pop()
-        return await read(follower, **options)  # type: ignore[arg-type]
+    async def losing(follower: MemoryFollower, **options: Any) -> dict[Partition, list[Record]]:
+        if not lost[0] and partition in follower._positions:
+            lost[0] = True
+            follower.seek(partition, 10**6)
+        return await read(follower, **options)
 
-    monkeypatch.setattr(MemoryFollower, "read", failing)
+    monkeypatch.setattr(MemoryFollower, "read", losing)
+
+
+async def test_a_fault_in_what_a_run_brings_ends_the_worker_with_the_error() -> None:
+    async def break_the_rules(log: MemoryLog) -> None:
+        held = Held()
+        async with serving(log, worker(), executor=held), FactPublisher(log) as publisher:
+            await publisher.queue(requirements={"cpu_millis": 1000})
+            await until(lambda: len(held.runs) == 1)
+            _, ended = held.runs.pop(held.started[0])
+            ended(held.started[0], RunReport(RunResult.EXITED, message="m" * 5_000))  # type: ignore[operator]
+            await until(lambda: held.closed)
+
+    async with scheduler() as log:
+        with pytest.raises(InvalidFact, match="message"):
+            await break_the_rules(log)
 
 
 async def test_a_fact_that_the_log_never_takes_ends_the_worker_with_the_error() -> None:
@@ -361,7 +384,8 @@ async def test_a_command_that_cannot_be_read_stops_its_worker_and_no_other() -> 
             await until(lambda: held.closed)
 
     async with scheduler(worker_timeout_s=1) as log:
-        with pytest.raises(UnreadableCommand, match="offset"):
+        await log.publish((WORKER_COMMANDS, 0), [Outgoing(b"\xff", b"w1")])  # before it connects: not its business
+        with pytest.raises(UnreadableCommand, match="offset 4"):
             await poisoned(log)
 
 

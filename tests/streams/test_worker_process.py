@@ -152,7 +152,9 @@ def test_one_that_left_the_group_and_holds_the_output_does_not_hold_the_report(t
 
 
 def test_use_is_measured(tmp_path: Path) -> None:
-    script = "import time; held = bytearray(150 << 20); t = time.process_time()\nwhile time.process_time() - t < 0.2: pass"
+    script = (
+        "import time; held = bytearray(150 << 20); t = time.process_time()\nwhile time.process_time() - t < 0.2: pass"
+    )
     report = run_of(tmp_path, sys.executable, "-I", "-c", script).run()
     assert report.result is RunResult.EXITED, report.stderr_tail
     assert report.usage.wall_us >= 200_000
@@ -249,7 +251,11 @@ def test_a_secret_across_the_cut_of_a_tail_does_not_show() -> None:
                 tail.add(data[start : start + pieces])
             value = tail.value()
             assert len(value) <= 20
-            assert not any(secret[at : at + 2].encode() in value for at in range(len(secret) - 1)), (before, pieces, value)
+            assert not any(secret[at : at + 2].encode() in value for at in range(len(secret) - 1)), (
+                before,
+                pieces,
+                value,
+            )
             assert value.endswith(b"***" + b"+" * 12)
 
 

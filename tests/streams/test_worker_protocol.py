@@ -53,7 +53,9 @@ def serving(**of: int) -> WorkerProtocol:
     return worker
 
 
-def placed(dispatch_id: int, cpu: int = 1000, memory: int = 100, connection: int = C1, again: bool = False) -> ActionPlaced:
+def placed(
+    dispatch_id: int, cpu: int = 1000, memory: int = 100, connection: int = C1, again: bool = False
+) -> ActionPlaced:
     return ActionPlaced(
         "main",
         dispatch_id,

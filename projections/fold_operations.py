@@ -1,0 +1,240 @@
+"""What events of operations change in the rows: queued, dispatched, accepted, requeued, finished, forgotten."""
+
+from collections.abc import Callable
+from typing import Any
+
+from events import events as e
+from events.reasons import Outcome, RequeueCause
+from projections import keys
+from projections.row_access import client_key, instance_at, operation_at, promote, queue_key, run_of, settle, worker_at
+from projections.table import MissingRow, Table
+from proto.gen.headway.v1.rows_pb2 import (
+    STAGE_EXECUTING,
+    STAGE_FINISHED,
+    STAGE_QUEUED,
+    DispatchRow,
+    InstanceRow,
+    OperationRow,
+    OutcomeCount,
+    RequeueCount,
+)
+
+PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE)
+
+
+def _operation_queued(table: Table, event: e.OperationQueued) -> None:
+    instance_key, instance = instance_at(table, event.instance)
+    row = OperationRow(
+        operation_id=event.cause_offset,
+        instance=event.instance,
+        client_operation_id=event.client_operation_id,
+        requirement_id=event.requirement_id,
+        priority=event.priority,
+        queued_at_us=event.queued_at_us,
+        queued_since_us=event.queued_at_us,
+        stage=STAGE_QUEUED,
+        command=event.command,
+        timeout_us=event.timeout_us,
+        expected_duration_us=event.expected_duration_us,
+        client_id=event.client_id,
+        invocation_id=event.invocation_id,
+        target_id=event.target_id,
+        mnemonic=event.mnemonic,
+        cacheable=event.cacheable,
+        skip_cache_lookup=event.skip_cache_lookup,
+        attached=event.attached,
+        clamped_us=event.clamped_us,
+    )
+    if event.action_digest.hash:
+        row.action_digest.hash = event.action_digest.hash
+        row.action_digest.size_bytes = event.action_digest.size_bytes
+    instance.queued += 1
+    identity = keys.number(row.operation_id)
+    table.put(table.key(keys.OPERATION, identity), row)
+    table.put(client_key(table, row), identity)
+    table.put(queue_key(table, row), identity)
+    table.put(instance_key, instance)
+
+
+def _operation_dispatched(table: Table, event: e.OperationDispatched) -> None:
+    key, row = operation_at(table, event.operation_id)
+    instance_key, instance = instance_at(table, row.instance)
+    worker_key, worker = worker_at(table, row.instance, event.endpoint)
+    table.delete(queue_key(table, row))
+    row.stage = STAGE_EXECUTING
+    row.dispatches += 1
+    row.dispatch.CopyFrom(
+        DispatchRow(
+            dispatch_id=event.seq,
+            endpoint=event.endpoint,
+            connection_id=event.connection_id,
+            dispatched_at_us=event.at_us,
+            overtook=event.overtook,
+        )
+    )
+    worker.running.add(
+        dispatch_id=event.seq,
+        operation_id=event.operation_id,
+        requirement_id=row.requirement_id,
+        since_us=event.at_us,
+    )
+    worker.dispatches += 1
+    worker.recency = event.seq  # promoted, but not heard
+    instance.queued -= 1
+    instance.executing += 1
+    instance.dispatches += 1
+    table.put(key, row)
+    table.put(worker_key, worker)
+    table.put(instance_key, instance)
+
+
+def _operation_accepted(table: Table, event: e.OperationAccepted) -> None:
+    key, row = operation_at(table, event.operation_id)
+    _check_current(row, event.dispatch_id)
+    row.dispatch.accepted = True
+    row.dispatch.accepted_at_us = event.at_us
+    worker_key, worker = worker_at(table, row.instance, row.dispatch.endpoint)
+    run = run_of(worker, event.dispatch_id)
+    if run is not None:
+        run.accepted = True
+    promote(worker, event)
+    table.put(key, row)
+    table.put(worker_key, worker)
+
+
+def _operation_requeued(table: Table, event: e.OperationRequeued) -> None:
+    key, row = operation_at(table, event.operation_id)
+    _check_current(row, event.dispatch_id)
+    instance_key, instance = instance_at(table, row.instance)
+    worker_key, worker = worker_at(table, row.instance, row.dispatch.endpoint)
+    row.stage = STAGE_QUEUED
+    row.queued_since_us = event.at_us
+    row.job_failures = event.job_failures
+    row.worker_losses = event.worker_losses
+    row.free_requeues = event.free_requeues
+    row.requeue_cause = event.cause
+    row.requeue_message = event.message
+    row.requeue_endpoint = row.dispatch.endpoint
+    row.ClearField("dispatch")
+    run = run_of(worker, event.dispatch_id)
+    if run is not None and not run.revoked:
+        settle(worker, event.dispatch_id)
+    if event.cause in PAUSING:
+        worker.paused = True
+        promote(worker, event)
+    elif event.cause is RequeueCause.JOB_ERROR:
+        worker.paused = False
+        promote(worker, event)
+    instance.executing -= 1
+    instance.queued += 1
+    _count_requeue(instance, event.cause)
+    table.put(key, row)
+    table.put(queue_key(table, row), keys.number(row.operation_id))
+    table.put(worker_key, worker)
+    table.put(instance_key, instance)
+
+
+def _operation_finished(table: Table, event: e.OperationFinished) -> None:
+    key, row = operation_at(table, event.operation_id)
+    instance_key, instance = instance_at(table, row.instance)
+    if row.stage == STAGE_EXECUTING:
+        instance.executing -= 1
+        _end_run(table, row, event)
+    else:
+        instance.queued -= 1
+        table.delete(queue_key(table, row))
+    row.stage = STAGE_FINISHED
+    row.outcome = event.outcome
+    row.finished_at_us = event.at_us
+    row.finished_seq = event.seq
+    row.exit_code = event.exit_code
+    row.message = event.message
+    row.stdout_tail = event.stdout_tail
+    row.stderr_tail = event.stderr_tail
+    row.job_failures = event.job_failures
+    row.worker_losses = event.worker_losses
+    if any(event.usage):
+        row.usage.wall_us, row.usage.cpu_us, row.usage.peak_memory_kib = event.usage
+    instance.finished += 1
+    _count_outcome(instance, event.outcome)
+    identity = keys.number(row.operation_id)
+    finished_key = table.key(keys.FINISHED, keys.named(row.instance) + keys.number(event.seq))
+    table.put(key, row)
+    table.put(finished_key, identity)
+    table.put(instance_key, instance)
+
+
+def _end_run(table: Table, row: OperationRow, event: e.OperationFinished) -> None:
+    worker_key, worker = worker_at(table, row.instance, row.dispatch.endpoint)
+    run = run_of(worker, row.dispatch.dispatch_id)
+    if run is not None and run.revoked:
+        return  # it goes on and pays until its worker reports
+    settle(worker, row.dispatch.dispatch_id)
+    if event.outcome is not Outcome.WORKER_LOSSES_EXHAUSTED:
+        worker.paused = event.outcome is Outcome.FREE_REQUEUES_EXHAUSTED
+        promote(worker, event)
+    table.put(worker_key, worker)
+
+
+def _operation_reprioritised(table: Table, event: e.OperationReprioritised) -> None:
+    key, row = operation_at(table, event.operation_id)
+    if row.stage == STAGE_QUEUED:
+        table.delete(queue_key(table, row))
+        row.priority = event.priority
+        table.put(queue_key(table, row), keys.number(row.operation_id))
+    row.priority = event.priority
+    table.put(key, row)
+
+
+def _operations_forgotten(table: Table, event: e.OperationsForgotten) -> None:
+    table.flush()
+    instance_key, instance = instance_at(table, event.instance)
+    prefix = table.key(keys.FINISHED, keys.named(event.instance))
+    # Starting behind what was forgotten before: the store would otherwise walk over its own deletions every time.
+    first = prefix + keys.number(instance.forgotten_through_seq + 1)
+    last = prefix + keys.number(event.through_seq + 1)
+    for finished_key, identity in list(table.rows.scan(first, last)):
+        operation_key = table.key(keys.OPERATION, identity)
+        held = client_key(table, table.row(operation_key, OperationRow))
+        if table.find_bytes(held) == identity:  # else a newer operation holds the id by now
+            table.delete(held)
+        table.delete(operation_key)
+        table.delete(finished_key)
+        instance.finished -= 1
+    instance.forgotten_through_seq = max(instance.forgotten_through_seq, event.through_seq)
+    table.put(instance_key, instance)
+
+
+def _check_current(row: OperationRow, dispatch_id: int) -> None:
+    if row.stage != STAGE_EXECUTING or row.dispatch.dispatch_id != dispatch_id:
+        raise MissingRow(
+            f"operation {row.operation_id} has no current dispatch {dispatch_id} in the state table "
+            f"(it has {row.dispatch.dispatch_id or 'none'})"
+        )
+
+
+def _count_outcome(instance: InstanceRow, outcome: Outcome) -> None:
+    for counted in instance.outcomes:
+        if counted.outcome == outcome:
+            counted.count += 1
+            return
+    instance.outcomes.append(OutcomeCount(outcome=outcome, count=1))
+
+
+def _count_requeue(instance: InstanceRow, cause: RequeueCause) -> None:
+    for counted in instance.requeues:
+        if counted.cause == cause:
+            counted.count += 1
+            return
+    instance.requeues.append(RequeueCount(cause=cause, count=1))
+
+
+OPERATION_FOLDS: dict[type, Callable[[Table, Any], None]] = {
+    e.OperationQueued: _operation_queued,
+    e.OperationDispatched: _operation_dispatched,
+    e.OperationAccepted: _operation_accepted,
+    e.OperationRequeued: _operation_requeued,
+    e.OperationFinished: _operation_finished,
+    e.OperationReprioritised: _operation_reprioritised,
+    e.OperationsForgotten: _operations_forgotten,
+}

@@ -1,0 +1,59 @@
+"""Rows by what they are called: what the folds look up and change."""
+
+from events import events as e
+from projections import keys
+from projections.table import Table
+from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow, RunRow, WorkerRow
+
+
+def instance_at(table: Table, name: str) -> tuple[bytes, InstanceRow]:
+    """The key and row of an instance. Raises MissingRow."""
+    key = table.key(keys.INSTANCE, name.encode())
+    return key, table.row(key, InstanceRow)
+
+
+def operation_at(table: Table, operation_id: int) -> tuple[bytes, OperationRow]:
+    """The key and row of an operation. Raises MissingRow."""
+    key = table.key(keys.OPERATION, keys.number(operation_id))
+    return key, table.row(key, OperationRow)
+
+
+def worker_key(table: Table, instance: str, endpoint: str) -> bytes:
+    """Where a worker's row stands."""
+    return table.key(keys.WORKER, keys.named(instance) + endpoint.encode())
+
+
+def worker_at(table: Table, instance: str, endpoint: str) -> tuple[bytes, WorkerRow]:
+    """The key and row of a connected worker. Raises MissingRow."""
+    key = worker_key(table, instance, endpoint)
+    return key, table.row(key, WorkerRow)
+
+
+def queue_key(table: Table, row: OperationRow) -> bytes:
+    """An operation's place in the queue."""
+    place = keys.queue_place(row.priority, row.queued_at_us, row.operation_id)
+    return table.key(keys.QUEUED, keys.named(row.instance) + place)
+
+
+def client_key(table: Table, row: OperationRow) -> bytes:
+    """Where the holder of a client_operation_id stands."""
+    return table.key(keys.CLIENT, keys.named(row.instance) + row.client_operation_id.encode())
+
+
+def run_of(worker: WorkerRow, dispatch_id: int) -> RunRow | None:
+    """The run with this id on the worker, or None."""
+    return next((run for run in worker.running if run.dispatch_id == dispatch_id), None)
+
+
+def settle(worker: WorkerRow, dispatch_id: int) -> None:
+    """The worker pays no more for this run."""
+    for index, run in enumerate(worker.running):
+        if run.dispatch_id == dispatch_id:
+            del worker.running[index]
+            return
+
+
+def promote(worker: WorkerRow, event: e.Event) -> None:
+    """The worker is the most recent one, and was heard."""
+    worker.recency = event.seq
+    worker.last_seen_us = max(worker.last_seen_us, event.at_us)
