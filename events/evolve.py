@@ -9,7 +9,7 @@ from typing import Any
 
 from events import events as e
 from events.codec import requirements_of
-from events.config import parse_config
+from events.config import parse_config, resolve
 from events.errors import SequenceBroken
 from events.fitting import Demand, compile_demand, worker_totals
 from events.indexing import arm_kill, arm_worker, index_instance
@@ -121,7 +121,8 @@ def _configured(shard: Shard, event: e.Configured) -> None:
     instance = shard.instances.get(event.instance)
     if instance is None:
         instance = shard.instances[event.instance] = Instance(event.instance)
-    instance.config = parse_config(event.config_json)
+    instance.scheduler = parse_config(event.config_json)
+    instance.steps, instance.config, instance.upstream = resolve(instance.scheduler)
     instance.pools = instance.config.pools()
     instance.demands = {}
     for operation in instance.by_client.values():

@@ -6,7 +6,7 @@ satisfies no demand on it, not even one of 0 (the key is required).
 
 from dataclasses import dataclass
 
-from events.config import PropertyKind, SchedulerConfig
+from events.config import PropertyKind, SimpleScheduler
 from events.values import U63_MAX, Properties
 
 UNDECLARED = -1
@@ -62,7 +62,7 @@ class Demand:
 
 
 def compile_demand(
-    requirement_id: int, requirements: Properties, config: SchedulerConfig, pools: tuple[str, ...]
+    requirement_id: int, requirements: Properties, config: SimpleScheduler, pools: tuple[str, ...]
 ) -> Demand:
     """Type the requirements by the configuration. Raises NotANumber for a minimum that is no number (P2: at submission)."""
     exact, present, unknown, amounts = [], [], [], []

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from events.config import DEFAULT_CONFIG, SchedulerConfig
+from events.config import DEFAULT_CONFIG, Decorator, SchedulerConfig, SimpleScheduler, UpstreamScheduler
 from events.fitting import Demand
 from events.reasons import Outcome
-from events.values import NO_DIGEST, Digest, Properties
+from events.values import NO_DIGEST, Digest, Properties, QueueOrder
 
 PRIORITY_MAX = 2**31 - 1
 TIME_BITS, ID_BITS = 64, 40
@@ -29,6 +29,18 @@ class Stage(IntEnum):
     QUEUED = 1
     EXECUTING = 2
     FINISHED = 3
+    CACHE_CHECK = 4  # waits for the cache edge
+    FORWARDED = 5  # another scheduler has it
+
+
+@dataclass(slots=True)
+class Client:
+    """One client of an operation, under its own id (J2)."""
+
+    client_operation_id: str
+    client_id: str
+    attached: bool
+    last_heard_us: int
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +72,11 @@ class Operation:
     job_failures: int = 0
     worker_losses: int = 0
     free_requeues: int = 0
+    escalations: int = 0
+    asked_requirement_id: int = 0  # what the producer asked for; 0: as it is
+    order: QueueOrder | None = None  # where fairness or aging put it
+    # By client_operation_id, the first one too. None: nobody joined and nobody is attached, which is nearly every operation.
+    clients: dict[str, Client] | None = None
     outcome: Outcome = Outcome.UNSPECIFIED
     index: Any = None  # the matcher's own
 
@@ -77,6 +94,7 @@ class Dispatch:
     demand: Demand  # what is charged
     accepted: bool = False
     revoked: bool = False
+    heard_at_us: int = 0  # when the worker last said something of this dispatch
     kill_requested_at_us: int = 0
 
 
@@ -98,15 +116,41 @@ class Worker:
     remaining: list[int]  # per pool
     draining: bool = False
     paused: bool = False
-    free_memory_kib: int | None = None
+    admits_when_idle: bool = False
+    free_memory_kib: int | None = None  # as last reported
+    lent_kib: int = 0  # of the veto's pool, when that was reported (W8)
+    idle_free_kib: int | None = None  # reported while it ran nothing; caps what a drain is expected to free (H12)
+    idle_declined_kib: int | None = None  # it refused so much while idle, and is not offered as much again (B5)
+    resume_at_kib: int = 0  # paused until a keepalive reports so much free; 0: any keepalive (B5)
+    unaccepted: int = 0  # current dispatches that were not accepted yet
     running: dict[int, Dispatch] = field(default_factory=dict)  # dispatch_id to dispatch, revoked ones included
     index: Any = None  # the matcher's own
 
     def accepts(self) -> bool:
-        """B1: neither paused nor draining, and below the inflight limit (L5)."""
+        """B1: neither paused nor draining, below the inflight limit (L5), and not waited for to accept too much (B6)."""
         return (
             not self.paused and not self.draining and (self.max_inflight == 0 or len(self.running) < self.max_inflight)
         )
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """One worker is kept draining for one operation; at most one per instance (H2)."""
+
+    operation: Operation
+    worker: Worker
+    requirement_id: int  # what the operation asked for when the hold was made: moves use it (5.4)
+    made_at_us: int
+    waited_us: int
+    free_at_us: int = 0  # backfill: when the worker is expected to have room
+
+
+@dataclass(slots=True, eq=False)
+class Shares:
+    """Fair share: virtual time of the instance, and each one's finish tag (start-time fair queueing)."""
+
+    virtual_us: int = 0
+    tags: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -114,12 +158,21 @@ class Instance:
     """A scheduling domain: its configuration, fleet and queue."""
 
     name: str
-    config: SchedulerConfig = DEFAULT_CONFIG
+    scheduler: SchedulerConfig = DEFAULT_CONFIG  # as configured, decorators and all
+    config: SimpleScheduler = DEFAULT_CONFIG  # the innermost: what the rules read
+    steps: tuple[Decorator, ...] = ()  # what an incoming action passes first
+    upstream: UpstreamScheduler | None = None  # who gets everything, when it is not this scheduler
     pools: tuple[str, ...] = DEFAULT_CONFIG.pools()
     paused: bool = False
     workers: dict[str, Worker] = field(default_factory=dict)  # by endpoint
     by_client: dict[str, Operation] = field(default_factory=dict)  # by client_operation_id
     finished: deque[tuple[int, int, Operation]] = field(default_factory=deque)  # (seq, at_us, operation), oldest first
+    by_action: dict[bytes, Operation] = field(default_factory=dict)  # live cacheable ones, by digest (J1)
+    hints: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # (cpu_millis, memory_kib)
+    hold: Hold | None = None
+    no_candidate_for: int | None = None  # the operation HoldNoCandidate was last said of (H14)
+    unsatisfiable: dict[int, int] = field(default_factory=dict)  # requirement_id to since when, in microseconds
+    shares: Shares = field(default_factory=Shares)
     demands: dict[int, Demand] = field(default_factory=dict)  # by requirement_id, under this configuration
     matcher: Any = None  # events.matching.Matcher; None while a fold runs without indexes
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from events.codec import requirements_of
-from events.config import DEFAULT_CONFIG, SchedulerConfig, parse_config
+from events.config import DEFAULT_CONFIG, SimpleScheduler, parse_config, resolve
 from events.fitting import UNDECLARED, compile_demand, worker_totals
 from projections import keys
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import InstanceRow, WorkerRow
 
 
-def config_of(instance: InstanceRow) -> SchedulerConfig:
+def config_of(instance: InstanceRow) -> SimpleScheduler:
     """The configuration in force."""
     return parse_config(instance.config_json) if instance.config_json else DEFAULT_CONFIG
 

@@ -12,13 +12,17 @@ from google.protobuf.message import DecodeError
 from events import events as e
 from events.payloads import NOT_A_MESSAGE
 from events.reasons import Outcome
-from events.values import NO_DIGEST, NO_USAGE, Digest, Usage
+from events.values import NO_DIGEST, NO_USAGE, Digest, QueueOrder, Usage
 from proto.gen.headway.v1 import events_pb2
 
 Write = Callable[[Any, int], bytes]
 """(event, leader_epoch) to the record without its chain."""
 
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}
+
+
+def _order_of(part: Any) -> QueueOrder:
+    return QueueOrder(part.priority, part.time_us, part.share_of, part.cost_us)
 
 
 def _ticked_writer() -> Write:
@@ -76,6 +80,12 @@ def _queued_writer() -> Write:
         part.target_id = event.target_id
         part.mnemonic = event.mnemonic
         part.clamped_us = event.clamped_us
+        part.asked_requirement_id = event.asked_requirement_id
+        if event.order is None:
+            part.ClearField("order")
+        else:
+            order = part.order
+            order.priority, order.time_us, order.share_of, order.cost_us = event.order
         return serialise()
 
     return write
@@ -99,6 +109,7 @@ def _dispatched_writer() -> Write:
             part.ClearField("overtook")
         else:
             part.overtook = event.overtook
+        part.backfilled = event.backfilled
         return serialise()
 
     return write
@@ -219,6 +230,8 @@ def _queued(message: Any) -> e.Event:
         part.target_id,
         part.mnemonic,
         part.clamped_us,
+        _order_of(part.order) if part.HasField("order") else None,
+        part.asked_requirement_id,
     )
 
 
@@ -232,6 +245,7 @@ def _dispatched(message: Any) -> e.Event:
         part.endpoint,
         part.connection_id,
         part.overtook if part.HasField("overtook") else None,
+        part.backfilled,
     )
 
 

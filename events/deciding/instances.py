@@ -3,7 +3,7 @@
 from events import events as e
 from events import facts as f
 from events.codec import requirements_of
-from events.config import SchedulerConfig, canonical_config, parse_config
+from events.config import SimpleScheduler, canonical_config, parse_config, resolve
 from events.deciding.step import Step
 from events.errors import InvalidConfiguration
 from events.fitting import NotANumber, compile_demand, worker_totals
@@ -21,18 +21,18 @@ def configure(step: Step, fact: f.Configured) -> None:
     try:
         config = parse_config(fact.config_json)
         if instance is not None:
-            _check_rows(step, instance, config)
+            _check_rows(step, instance, resolve(config).base)
     except InvalidConfiguration as error:
         step.reject(RejectReason.INVALID_CONFIGURATION, error.field, error.value, error.rule, fact.instance)
         return
     text = canonical_config(config)
-    if instance is not None and text == canonical_config(instance.config):
+    if instance is not None and text == canonical_config(instance.scheduler):
         step.ignore(IgnoreReason.NO_CHANGE, fact.instance)
     else:
         step.emit(e.Configured, fact.instance, text)
 
 
-def _check_rows(step: Step, instance: Instance, config: SchedulerConfig) -> None:
+def _check_rows(step: Step, instance: Instance, config: SimpleScheduler) -> None:
     pools = config.pools()
     live = (operation for operation in instance.by_client.values() if operation.stage is not Stage.FINISHED)
     in_use = dict.fromkeys(operation.requirement_id for operation in live)

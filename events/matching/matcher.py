@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import gt
 
-from events.config import AllocationStrategy, SchedulerConfig
+from events.config import AllocationStrategy, SimpleScheduler
 from events.fitting import Demand
 from events.matching.class_index import Block
 from events.matching.demand_class import NEVER, DemandClass, HeadOrder
@@ -52,7 +52,7 @@ class Matcher:
 
     def __init__(
         self,
-        config: SchedulerConfig,
+        config: SimpleScheduler,
         pools: tuple[str, ...],
         *,
         probes: int = PROBES,
