@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import ClassVar, Final, NamedTuple
 
 from events.reasons import Outcome, PlacementEnd, RejectReason, sentence
-from streams.errors import StreamError
+from streams.errors import LogUnavailable, StreamError
 from streams.log import Log, Partition, Record
+from streams.log_lines import say
 from streams.placements import PlacementEnded, placement_message, placement_of
 from streams.topics import PLACEMENTS
 
 REMEMBERED: Final = 100_000
+FOLLOW_AGAIN_S: Final = 0.5
+
+_log = logging.getLogger("headway.client")
 
 _Name = tuple[str, str]  # instance, client_operation_id
 
@@ -112,23 +117,32 @@ class Endings:
 
     async def _follow(self) -> None:
         try:
-            follower = await self._log.follow(self._since)
-            try:
-                while True:
-                    found = await follower.read(timeout_ms=1_000)
-                    for partition, records in found.items():
-                        take = self._take_placement if partition[0] == PLACEMENTS else self._take_dead_letter
-                        for record in records:
-                            take(record)
-                            self._since[partition] = record.offset + 1
-            finally:
-                await follower.close()
+            while True:
+                try:
+                    await self._read_on()
+                except LogUnavailable as error:
+                    # How long to bear it is for those who wait to say, by their timeouts.
+                    say(_log, logging.WARNING, "the log is away", shard=self._shard, error=str(error))
+                    await asyncio.sleep(FOLLOW_AGAIN_S)
         except Exception as error:
             # Everyone who waits hears of it; the next `wait` begins again where this one came to.
             for waiting in list(self._waiters.values()):
                 for future in waiting:
                     if not future.done():
                         future.set_exception(error)
+
+    async def _read_on(self) -> None:
+        follower = await self._log.follow(self._since)
+        try:
+            while True:
+                found = await follower.read(timeout_ms=1_000)
+                for partition, records in found.items():
+                    take = self._take_placement if partition[0] == PLACEMENTS else self._take_dead_letter
+                    for record in records:
+                        take(record)
+                        self._since[partition] = record.offset + 1
+        finally:
+            await follower.close()
 
     def _take_placement(self, record: Record) -> None:
         placement = placement_of(

@@ -190,8 +190,9 @@ class PlacementReader:
         instance: hand out placements of this instance only; None, of all.
         remember: how many unfinished runs are remembered to tell redeliveries (see the module).
 
-    Iterating raises OffsetTrimmed when `start` is older than the topic's retention, OffsetPastEnd when it is from another log,
-    UnreadablePlacement at a record that is none.
+    Iterating raises LogUnavailable when the log is away for long (go on with a new reader at `position`), OffsetTrimmed when
+    `start` is older than the topic's retention, OffsetPastEnd when it is from another log, UnreadablePlacement at a record that
+    is none.
     """
 
     def __init__(

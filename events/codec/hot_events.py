@@ -206,7 +206,8 @@ def _ticked(message: Any) -> e.Event:
 def _queued(message: Any) -> e.Event:
     part = message.operation_queued
     if part.HasField("action_digest"):
-        digest = Digest(part.action_digest.hash, part.action_digest.size_bytes)
+        found = part.action_digest
+        digest = Digest(found.hash, found.size_bytes)
     else:
         digest = NO_DIGEST
     return e.OperationQueued(
@@ -226,7 +227,7 @@ def _queued(message: Any) -> e.Event:
         part.skip_cache_lookup,
         part.timeout_us,
         part.expected_duration_us,
-        part.command.SerializeToString(deterministic=True) if part.HasField("command") else b"",
+        part.command.SerializeToString() if part.HasField("command") else b"",
         part.target_id,
         part.mnemonic,
         part.clamped_us,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from streams.broker.ports import is_free
+from streams.health import PortTaken
 from streams.log_lines import configure, say
 from streams.settings import load_settings
 from streams.state_table import Place, StateTable, place_of
@@ -75,8 +77,10 @@ def run(
 async def run_until_told(place: Place) -> None:
     """Run a state table until SIGTERM or SIGINT.
 
-    Raises whatever kept it from starting: NoSuchTopic, StoreLocked, LogUnavailable, OSError for a port in use.
+    Raises whatever kept it from starting: NoSuchTopic, StoreLocked, LogUnavailable, PortTaken.
     """
+    if not is_free(place.web_port):  # before Faust, which would tell it in a traceback, after joining the group
+        raise PortTaken("the views", place.web_port, "address already in use")
     table = StateTable(place)
     app, told = table.app, asyncio.Event()
     loop = asyncio.get_running_loop()

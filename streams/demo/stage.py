@@ -26,7 +26,8 @@ from streams.supervisor import Part, Patience, Supervisor
 
 DECIDER = "decider"
 STATE_TABLE = "state-table"
-FIRST_WEB_PORT = 18_087
+WEB_PORTS = range(20_087, 30_087)
+"""The views listen on the first free one from a random one on: two stages that begin at once would probe the same."""
 ALONE: Mapping[str, list[str]] = {DECIDER: ["decider", "run", "--shard", "0", "--claim"]}
 """The only decider there is."""
 
@@ -106,7 +107,7 @@ async def staged(
     `headway` command by name; `say` is told what the supervisor has to say, and `patience` is the supervisor's.
     """
     prefix = f"{called}-{secrets.token_hex(3)}." if broker.kind == "cluster" else ""
-    web_port = next(free_ports(FIRST_WEB_PORT))
+    web_port = next(free_ports(secrets.choice(WEB_PORTS)))
     environment = environment_of(home, broker, prefix, web_port)
     parts = [
         *(Part(name, arguments, environment) for name, arguments in deciders.items()),

@@ -22,7 +22,7 @@ from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
 from streams.cli.output import duration, emit, output_option
 from streams.client import FactPublisher
 from streams.demo.checking import table_equals_replay
-from streams.demo.stage import DECIDER, FIRST_WEB_PORT, Stage, new_home, raise_broker, staged, strike
+from streams.demo.stage import DECIDER, Stage, new_home, raise_broker, staged, strike
 from streams.demo.telling import progress_line, say, until_interrupted
 from streams.demo.watching import Live
 from streams.effects import publish_and_see
@@ -36,6 +36,7 @@ from streams.torture.verdict import SHARD, Verdict, judge
 from streams.views import ViewRefused, Views, ViewsUnreachable
 
 STANDBY = "standby"
+HEALTH_PORTS = range(15_087, 19_087)
 READY_S, CATCH_UP_S = 60.0, 60.0
 STALLED_S = 60.0
 """How long nothing may end before the rest counts as lost. A worker loss is noticed after 10 s."""
@@ -108,7 +109,7 @@ class _Torture:
         plan = self._plan
         broker = await asyncio.to_thread(raise_broker, self._home, load_settings(), self._tell)
         self._tell(f"broker: Kafka {broker.version} at {broker.bootstrap_servers} ({broker.kind})")
-        health_ports = dict(zip((DECIDER, STANDBY), free_ports(FIRST_WEB_PORT + 300), strict=False))
+        health_ports = dict(zip((DECIDER, STANDBY), free_ports(secrets.choice(HEALTH_PORTS)), strict=False))
         deciders = {
             name: ["decider", "run", "--shard", "0", "--rank", str(rank), "--health-port", str(port)]
             for rank, (name, port) in enumerate(health_ports.items())

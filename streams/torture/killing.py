@@ -1,7 +1,8 @@
 """Kills a victim that is at work: one that has come back from its last death, so that every kill hits something.
 
-A decider is at work when it leads, the state table when its port answers (it may be catching up), a worker process when the log has
-admitted all its endpoints anew and, for as long as there is work to be had, one of them runs something.
+A decider is at work when it leads; the state table when it holds more events than at its last death, whether it is still catching up or
+not; a worker process when the log has admitted all its endpoints anew and, for as long as there is work to be had, one of them runs
+something.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from streams.demo.stage import STATE_TABLE, Stage, part_of_worker, until
 from streams.demo.watching import Live
+from streams.health import LOOPBACK
 from streams.ownership import Role
 from streams.torture.plan import FLEET, Kill, Victim, WorkerProcess
 
@@ -44,6 +47,8 @@ class Executioner:
     health_ports: Mapping[str, int]
     kills: Counter[str] = field(default_factory=Counter)
     _boot_epochs: dict[str, int] = field(default_factory=dict)  # of each endpoint, when its process was killed last
+    _table_seq: int = 0  # that the state table told last
+    _killed_table_seq: int = 0  # and that it had told when it was killed last
 
     async def kill(self, kill: Kill) -> tuple[str, int]:
         """Kill the victim as soon as it is at work; returns its part and process id, once the process is gone.
@@ -55,7 +60,8 @@ class Executioner:
             case Victim.DECIDER:
                 part = await self._wait("a decider that leads", self._leader)
             case Victim.STATE_TABLE:
-                part = await self._wait("a state table that answers", self._table)
+                part = await self._wait("a state table that folds", self._table)
+                self._killed_table_seq = self._table_seq
             case Victim.WORKER:
                 process = next(process for process in FLEET if process.name == kill.process)
                 part = await self._wait(f"worker process {process.name!r}, admitted", partial(self._worker, process))
@@ -71,7 +77,7 @@ class Executioner:
         await self._wait("a decider that leads", self._leader)
         for process in FLEET:
             await self._wait(f"worker process {process.name!r}, admitted", partial(self._worker, process))
-        await self._wait("a state table that answers", self._table)
+        await self._wait("a state table that folds", self._table)
 
     def unasked_ends(self) -> dict[str, int]:
         """How often each part ended that nobody had killed; parts that never did are left out."""
@@ -112,13 +118,18 @@ class Executioner:
 
     async def _leader(self) -> str | None:
         for part, port in self.health_ports.items():
-            answer = await _ask(f"http://127.0.0.1:{port}/healthz")
+            answer = await _ask(f"http://{LOOPBACK}:{port}/healthz")
             if answer is not None and Role.LEADING.value in answer.get("roles", {}).values():
                 return part
         return None
 
     async def _table(self) -> str | None:
-        return None if await _ask(f"http://127.0.0.1:{self.stage.web_port}/healthz") is None else STATE_TABLE
+        status = await _ask(f"http://{LOOPBACK}:{self.stage.web_port}/v1/status")
+        process = self.stage.supervisor.processes.get(STATE_TABLE)
+        if status is None or process is None or status.get("process", {}).get("pid") != process.pid:
+            return None
+        self._table_seq = status.get("seq", 0)
+        return STATE_TABLE if self._table_seq > self._killed_table_seq else None
 
     async def _worker(self, process: WorkerProcess) -> str | None:
         workers = self.live.workers
@@ -126,7 +137,7 @@ class Executioner:
         return part_of_worker(process.name) if back else None
 
 
-async def _ask(url: str) -> dict[str, dict[str, str]] | None:
+async def _ask(url: str) -> dict[str, Any] | None:
     """The JSON object at `url`, whatever its status; None where nobody answers."""
     try:
         async with ClientSession(timeout=ClientTimeout(total=_ANSWER_S)) as session, session.get(url) as response:

@@ -39,6 +39,7 @@ FIRST_KEEPALIVE_S = 2.5
 SHORTEST_KEEPALIVE_S = 0.25
 TIMER_S = 0.1
 READ_MS = 500
+FOLLOW_AGAIN_S = 0.5
 
 _log = logging.getLogger("headway.worker")
 
@@ -93,6 +94,8 @@ class WorkerRuntime:
         self._facts_at: Partition = (FACTS, shard)
         self._placements_at: Partition = (PLACEMENTS, shard)
         self._commands_at: Partition = (WORKER_COMMANDS, shard)
+        self._positions: dict[Partition, int] = {self._placements_at: 0, self._commands_at: 0}
+        self._follower: Follower | None = None
         self._workers = {worker.identity.endpoint.encode(): worker for worker in workers}
         if len(self._workers) != len(workers):
             raise ValueError("two workers of one process have the same endpoint")
@@ -122,21 +125,21 @@ class WorkerRuntime:
             UnreadablePlacement, UnreadableCommand: a record for one of these workers cannot be understood.
             LogUnavailable: no answer at the start.
         """
-        follower = await self._target.follow({self._placements_at: None, self._commands_at: None})
+        self._follower = follower = await self._target.follow(dict.fromkeys(self._positions))
         try:
             await self._take_ends(follower)
-            await self._work(follower)
+            await self._work()
         finally:
-            await follower.close()
+            await self._leave_off()
             await self._executor.close()
         return max((stop.exit_code for stop in self._stops.values()), default=0)
 
-    async def _work(self, follower: Follower) -> None:
+    async def _work(self) -> None:
         tasks = [
             asyncio.create_task(work, name=name)
             for name, work in (
                 ("outbox", self._outbox.run()),
-                ("reading", self._read(follower)),
+                ("reading", self._read()),
                 ("keepalives", self._keep_alive()),
                 ("timers", self._watch_timers()),
                 ("stopping", self._all_stopped.wait()),
@@ -185,29 +188,45 @@ class WorkerRuntime:
     # -- reading --------------------------------------------------------------------------------------------------------
 
     async def _take_ends(self, follower: Follower) -> None:
-        for partition in (self._placements_at, self._commands_at):
-            follower.seek(partition, await follower.end_offset(partition))
+        for partition in self._positions:
+            self._positions[partition] = await follower.end_offset(partition)
+            follower.seek(partition, self._positions[partition])
 
-    async def _read(self, follower: Follower) -> None:
+    async def _leave_off(self) -> None:
+        if self._follower is not None:
+            follower, self._follower = self._follower, None
+            await follower.close()
+
+    async def _read(self) -> None:
+        lost = False
         while True:
             try:
-                found = await follower.read(timeout_ms=READ_MS)
+                if self._follower is None:
+                    self._follower = await self._target.follow(self._positions)
+                if lost:
+                    await self._take_ends(self._follower)
+                    lost = False
+                    for worker in self._workers.values():
+                        self._carry_out(worker, worker.lose_position())
+                found = await self._follower.read(timeout_ms=READ_MS)
             except (OffsetTrimmed, OffsetPastEnd) as error:
                 say(_log, logging.WARNING, "the place in the log is lost; connecting anew", error=str(error))
-                await self._take_ends(follower)
-                for worker in self._workers.values():
-                    self._carry_out(worker, worker.lose_position())
+                lost = True
                 continue
             except LogUnavailable as error:
+                # A follower that says so may never recover; a new one goes on at the same place.
                 say(_log, logging.WARNING, "the log is away", error=str(error))
-                await asyncio.sleep(TIMER_S)
+                await self._leave_off()
+                await asyncio.sleep(FOLLOW_AGAIN_S)
                 continue
             # Commands first: an admission makes sense of the placements that came with it.
             for record in found.get(self._commands_at, ()):
+                self._positions[self._commands_at] = record.offset + 1
                 self._command(record)
             placed = found.get(self._placements_at, ())
             free_kib = self._available_kib() if placed else None
             for record in placed:
+                self._positions[self._placements_at] = record.offset + 1
                 self._placement(record, free_kib)
 
     def _command(self, record: Record) -> None:

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from events import events as e
+from events import fact_rules
 from events import facts as f
 from events.codec import (
     GENESIS_CHAIN,
@@ -179,6 +180,24 @@ def test_a_fact_that_breaks_a_rule_is_refused_by_writer_and_reader_alike(fact, f
     assert (read.reason, read.fact_kind, read.field) == (RejectReason.INVALID_FIELD, type(fact).__name__, field)
     assert read.rule == refused.value.rule
     assert len(read.value) <= 128
+
+
+def test_the_quick_look_at_a_command_passes_nothing_that_the_full_one_refuses():
+    @settings(max_examples=300, deadline=None)
+    @given(
+        st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=20), max_size=4),
+        st.lists(st.tuples(st.sampled_from(["A", "B", "", "A=B"]), st.sampled_from(["", "1"])), max_size=3),
+        st.lists(st.builds(Digest, st.sampled_from([b"", b"x" * 32, b"y" * 5]), st.integers(0, 5)), max_size=2),
+    )
+    def holds(argv, env, inputs):
+        data = command_bytes(argv, env, inputs)
+        if hot_facts._only_arguments(data):
+            assert fact_rules.COMMAND_RULE.fault(data) is None
+            assert command_of(data)[1:] == ((), ())
+
+    holds()
+    assert hot_facts._only_arguments(command_bytes(["echo", "hello"]))
+    assert not hot_facts._only_arguments(command_bytes(["x"] * 20_000))
 
 
 def test_a_number_of_an_enum_this_build_does_not_know_is_an_invalid_field():

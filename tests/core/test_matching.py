@@ -165,7 +165,7 @@ def test_an_urgent_action_in_the_middle_of_a_pass_comes_first() -> None:
     for op in waiting.values():
         w.matcher.enqueue(op)
     assert w.matcher.next_match() is None
-    for worker in workers:
+    for worker in workers[::-1]:
         worker.paused = False
         w.matcher.refresh(worker)
     match = w.matcher.next_match()
@@ -236,7 +236,7 @@ def test_a_family_of_many_classes_answers_as_a_walk_would() -> None:
 def test_a_line_answers_as_a_walk_would(newest: bool, probes: int) -> None:
     rng = random.Random(6)
     work = Work()
-    line = SlotLine(2, (0, 0), work, probes)
+    line = SlotLine(4, (0, 0, 0, 0), work, probes)
     w = world()
     seats: list[Seat] = []
     for step in range(5_000):
@@ -244,7 +244,7 @@ def test_a_line_answers_as_a_walk_would(newest: bool, probes: int) -> None:
         w.seq += 1
         if (draw < 0.1 and len(seats) < 300) or not seats:
             worker = w.add_worker(0, 0)
-            worker.remaining[:] = [rng.randrange(20), rng.randrange(20)]
+            worker.remaining[:] = [rng.randrange(20) for _ in range(4)]
             seat = Seat(worker)
             seats.append(seat)
             line.add(seat)
@@ -252,7 +252,7 @@ def test_a_line_answers_as_a_walk_would(newest: bool, probes: int) -> None:
             line.discard(seats.pop(rng.randrange(len(seats))))
         elif draw < 0.8:
             seat = rng.choice(seats)
-            seat.free = rng.choice([None, [rng.randrange(20), rng.randrange(20)]])
+            seat.free = rng.choice([None, [rng.randrange(20) for _ in range(4)]])
             promoted = rng.random() < 0.6
             if promoted:
                 # Now and then in another order than promoted in, as rows are loaded.
@@ -261,7 +261,7 @@ def test_a_line_answers_as_a_walk_would(newest: bool, probes: int) -> None:
                     seat.recency = w.seq * 10
             line.touch(seat, promoted)
         if rng.random() < 0.4:
-            asked = rng.choice([(), ((0, 15),), ((0, 17), (1, 17)), ((1, 19),)])
+            asked = rng.choice([(), ((0, 15),), ((0, 17), (1, 17)), ((1, 19),), ((0, 9), (1, 9), (2, 12), (3, 12))])
             c = DemandClass(Demand(1, NO_NEED, asked), 1)
             fitting = [s for s in seats if s.free is not None and all(s.free[p] >= a for p, a in asked)]
             expected = (max if newest else min)(fitting, key=lambda s: s.recency, default=None)

@@ -75,12 +75,10 @@ class Shards:
 class ReadSideProcess:
     """`headway state-table run` with its own data directory and port."""
 
-    def __init__(self, shards: Shards, home: Path, *, command: Sequence[str] = (), group: str = "") -> None:
-        self.home, self.port = home, next(free_ports(random.randrange(20_000, 32_000)))
+    def __init__(self, shards: Shards, home: Path, *, command: Sequence[str] = (), port: int = 0) -> None:
+        self.home, self.port = home, port or next(free_ports(random.randrange(20_000, 32_000)))
         self.views = Views(f"http://127.0.0.1:{self.port}")
         self._command = list(command) or [sys.executable, "-m", "streams.cli.main", "state-table", "run"]
-        if group:
-            self._command += ["--group", group]
         self._environment = {
             **os.environ,
             "HEADWAY_HOME": str(home),

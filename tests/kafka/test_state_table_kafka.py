@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import shutil
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -247,6 +248,16 @@ async def test_two_processes_on_one_directory_are_refused(make_shards, read_side
     assert await asyncio.to_thread(other.wait) == 1
     assert "store-locked" in other.log_text()
     await equals_replay(process, shards)
+
+
+async def test_a_port_that_is_taken_is_one_error_with_a_remedy(make_shards, read_side) -> None:
+    shards = await make_shards()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = read_side(shards, port=taken.getsockname()[1])
+        assert await asyncio.to_thread(process.wait) == 1
+    assert "port-taken" in process.log_text()
+    assert "Choose another port" in process.log_text()
+    assert "Traceback" not in process.log_text()
 
 
 async def test_two_processes_of_one_group_share_the_shards(make_shards, read_side) -> None:

@@ -86,8 +86,9 @@ class World:
         if n % 8 == 5:
             properties.append(("note", str(n)))
         for extra in EXTRA_POOLS[: max(0, self.shape.pools - 2)]:
-            if n % 2:
-                properties.append((extra, str(n % 4)))
+            share = n % 4 if extra == EXTRA_POOLS[0] else n // 3 % 4
+            if share:
+                properties.append((extra, str(share)))
         demand = compile_demand(n, tuple(sorted(properties)), self.config, self.pools)
         self.demands[requirement] = demand
         return demand
@@ -122,7 +123,7 @@ class World:
         if machine % 3 == 1:
             properties.append(("flag0", f"v{zone % 3}"))
         for extra in EXTRA_POOLS[: max(0, self.shape.pools - 2)]:
-            if machine % 2:
+            if machine % 3 != EXTRA_POOLS.index(extra):
                 properties.append((extra, str(3 + zone)))
         declared = tuple(sorted(properties))
         totals = worker_totals(declared, self.pools)

@@ -19,7 +19,7 @@ from events.payloads import canonical_requirements
 from events.reasons import DisconnectReason, Outcome, RequeueCause, RunResult
 from streams.client import FactPublisher, NotQueued, Secret
 from streams.effects import record_of
-from streams.errors import NoSuchTopic, Refused
+from streams.errors import LogUnavailable, NoSuchTopic, Refused
 from streams.log import Outgoing, Partition, Record
 from streams.memory_log import MemoryFollower, MemoryLog
 from streams.placements import ActionPlaced
@@ -316,6 +316,43 @@ def _lose_place_in(monkeypatch: pytest.MonkeyPatch, partition: Partition) -> Non
         return await read(follower, **options)
 
     monkeypatch.setattr(MemoryFollower, "read", losing)
+
+
+async def test_a_log_that_was_away_is_read_on_where_it_had_been(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, end_offset = MemoryFollower.read, MemoryFollower.end_offset
+    failures = {"read": 0, "end_offset": 0}
+
+    def away(follower: MemoryFollower, what: str) -> None:
+        if failures[what] and (WORKER_COMMANDS, 0) in follower._positions:
+            failures[what] -= 1
+            raise LogUnavailable(what, address="memory", waited_ms=1)
+
+    async def reading(follower: MemoryFollower, **options: Any) -> dict[Partition, list[Record]]:
+        away(follower, "read")
+        return await read(follower, **options)
+
+    async def asking(follower: MemoryFollower, partition: Partition) -> int:
+        away(follower, "end_offset")
+        return await end_offset(follower, partition)
+
+    monkeypatch.setattr(MemoryFollower, "read", reading)
+    monkeypatch.setattr(MemoryFollower, "end_offset", asking)
+    async with scheduler() as log:
+        one, held = worker(), Held()
+        async with serving(log, one, executor=held) as runtime, FactPublisher(log) as publisher:
+            failures["read"] = 2
+            names = [await publisher.queue(requirements={"cpu_millis": 1000}) for _ in range(2)]
+            await until(lambda: len(held.runs) == 2)
+            assert failures["read"] == 0
+            assert runtime.stats.connects == 1, "nothing was missed, so there is nothing to ask for"
+            failures["end_offset"] = 1
+            _lose_place_in(monkeypatch, (WORKER_COMMANDS, 0))
+            await until(lambda: runtime.stats.connects == 2 and one.admitted)
+            assert failures["end_offset"] == 0
+            for dispatch_id in held.started:
+                held.end(dispatch_id)
+            for name in names:
+                assert (await publisher.wait(name, timeout_s=20)).succeeded
 
 
 async def test_a_fault_in_what_a_run_brings_ends_the_worker_with_the_error() -> None:
