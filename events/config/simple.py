@@ -9,7 +9,9 @@ from events.config.hold import HoldConfig
 
 SECOND_US = 1_000_000
 
-Seconds = Annotated[int, Field(ge=0, le=10 * 365 * 24 * 3600)]
+TEN_YEARS_S = 10 * 365 * 24 * 3600
+Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_S)]
+PositiveSeconds = Annotated[int, Field(ge=1, le=TEN_YEARS_S)]
 
 
 class PropertyKind(StrEnum):
@@ -66,22 +68,21 @@ class SimpleScheduler(BaseModel):
         description="Name to kind. A name that is not here is of unknown kind: compared only where the worker declares it.",
     )
     allocation_strategy: AllocationStrategy = AllocationStrategy.LEAST_RECENTLY_USED
-    worker_timeout_s: Seconds = Field(default=10, ge=1, description="A worker silent for this long is evicted.")
+    worker_timeout_s: PositiveSeconds = Field(default=10, description="A worker silent for this long is evicted.")
     max_job_retries: int = Field(default=3, ge=0, le=1000, description="Attempts beyond the first after job failures.")
     max_worker_loss_retries: int = Field(
         default=10, ge=0, le=1000, description="Worker losses survived; its own budget."
     )
     max_free_requeues: int = Field(default=20, ge=0, le=100_000, description="Declines survived; they cost no attempt.")
-    unacknowledged_kill_timeout_s: Seconds = Field(
-        default=60, ge=1, description="A worker that has not answered a kill for longer than this is evicted (K5)."
+    unacknowledged_kill_timeout_s: PositiveSeconds = Field(
+        default=60, description="A worker that has not answered a kill for longer than this is evicted (K5)."
     )
     retain_completed_for_s: Seconds = Field(
         default=60, description="How long a finished operation stays answerable, and its client_operation_id taken."
     )
     max_backdate_s: Seconds = Field(default=60, description="How far before its append time queued_at_us may lie.")
-    client_action_timeout_s: Seconds = Field(
+    client_action_timeout_s: PositiveSeconds = Field(
         default=60,
-        ge=1,
         description="An attached operation no client of which was heard for longer than this is abandoned (C2).",
     )
     max_action_executing_timeout_s: Seconds = Field(
