@@ -5,7 +5,7 @@ from events import facts as f
 from events.codec import requirements_of
 from events.config import SECOND_US
 from events.deciding.step import Step
-from events.evolve import demand_of
+from events.evolving.rows import demand_of
 from events.fitting import NotANumber, compile_demand
 from events.reasons import IgnoreReason, KillCause, Outcome, RejectReason
 from events.state import Instance, Stage
