@@ -7,14 +7,15 @@ for `decide`.
 
 import json
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from events import facts
 from events.errors import InvalidFact
 from events.facts import Fact
 from events.payloads import NO_NAME_TWICE, Command, command_of, requirements_of
-from events.reasons import RejectReason, RunResult
-from events.values import U63_MAX, Digest, Properties, Usage
+from events.reasons import CacheAnswer, Outcome, RejectReason, RunResult, UpstreamState
+from events.values import U63_MAX, Digest, Properties, ResourceHint, Usage
 
 MAX_NAME_CHARS = 256
 MAX_TARGET_CHARS = 1024
@@ -24,6 +25,7 @@ MAX_REQUIREMENTS = 64
 MAX_WORKER_PROPERTIES = 256
 MAX_RUNNING = 65_536
 MAX_INPUTS = 4096
+MAX_HINTS = 65_536
 MAX_ARGUMENTS = 16_384
 MAX_VARIABLES = 4096
 MAX_CONFIG_CHARS = 256 * 1024
@@ -134,6 +136,27 @@ def _running_fault(value: tuple[int, ...]) -> Fault | None:
     return None
 
 
+def _hints_fault(hints: tuple[ResourceHint, ...]) -> Fault | None:
+    if len(hints) > MAX_HINTS:
+        return "", f"{len(hints)} of them"
+    seen: dict[tuple[str, str], int] = {}
+    for number, hint in enumerate(hints):
+        at = f"[{number}]"
+        for name, most in (("target_id", MAX_TARGET_CHARS), ("mnemonic", MAX_NAME_CHARS)):
+            if len(getattr(hint, name)) > most:
+                return f"{at}.{name}", getattr(hint, name)
+        for name in ("cpu_millis", "memory_kib"):
+            if not 0 <= getattr(hint, name) <= U63_MAX:
+                return f"{at}.{name}", getattr(hint, name)
+        key = (hint.target_id, hint.mnemonic)
+        if key == ("", ""):
+            return at, "neither a target_id nor a mnemonic"
+        if key in seen:
+            return at, f"target_id {hint.target_id!r} and mnemonic {hint.mnemonic!r}, as in [{seen[key]}]"
+        seen[key] = number
+    return None
+
+
 def _config_fault(value: str) -> Fault | None:
     if len(value) > MAX_CONFIG_CHARS:
         return "", f"{len(value)} characters"
@@ -183,13 +206,26 @@ USAGE_RULE = Rule(
         ((f".{n}", v) for n, v in zip(Usage._fields, value, strict=True) if not 0 <= v <= U63_MAX), None
     ),
 )
-RESULT_RULE = Rule(
-    "one of " + ", ".join(result.name.lower() for result in RunResult if result),
-    lambda value: ("", "unspecified") if value == RunResult.UNSPECIFIED else None,
+
+
+def _one_of(kind: type[IntEnum]) -> Rule:
+    return Rule(
+        "one of " + ", ".join(value.name.lower() for value in kind if value),
+        lambda value: ("", "unspecified") if value == 0 else None,
+    )
+
+
+RESULT_RULE = _one_of(RunResult)
+HINTS_RULE = Rule(
+    f"at most {MAX_HINTS}; each names a target_id (at most {MAX_TARGET_CHARS} characters), a mnemonic (at most {MAX_NAME_CHARS}) or "
+    "both, no pair twice; amounts are whole numbers from 0 (no hint) to 2^63-1",
+    _hints_fault,
 )
 
 _OF_WORKER = {"instance": NAME_RULE, "endpoint": ENDPOINT_RULE, "connection_id": DRAWN_RULE}
 _OF_DISPATCH = {**_OF_WORKER, "dispatch_id": ID_RULE}
+_OF_CLIENT = {"instance": NAME_RULE, "client_operation_id": NAME_RULE}
+_OF_ANSWER = {"instance": NAME_RULE, "operation_id": OFFSET_RULE, "exit_code": INT32_RULE, "message": MESSAGE_RULE}
 _OF_OPERATION = {"instance": NAME_RULE, "operation_id": OFFSET_RULE, "client_operation_id": LABEL_RULE}
 
 RULES: dict[type, dict[str, Rule]] = {
@@ -246,9 +282,15 @@ RULES: dict[type, dict[str, Rule]] = {
     },
     facts.Tick: {},
     facts.KeyReleased: {"key": NAME_RULE},
+    facts.ClientHeard: _OF_CLIENT,
+    facts.ClientGone: _OF_CLIENT,
+    facts.CacheAnswered: {**_OF_ANSWER, "answer": _one_of(CacheAnswer)},
+    facts.HintsLoaded: {"instance": NAME_RULE, "hints": HINTS_RULE},
+    facts.UpstreamReported: {**_OF_ANSWER, "state": _one_of(UpstreamState)},
 }
 """The rules of each kind of fact, by field; a field that is not here has none beyond its type."""
 
+OUTCOME_WHEN_FINISHED = "set when state is finished, and only then"
 EXACTLY_ONE_ID = "exactly one of operation_id and client_operation_id names the operation"
 
 
@@ -279,6 +321,10 @@ def check_fact(fact: Fact) -> None:
     ):
         both = f"operation_id {fact.operation_id}, client_operation_id {fact.client_operation_id!r}"
         raise InvalidFact(kind, "operation_id", shown(both), EXACTLY_ONE_ID)
+    if isinstance(fact, facts.UpstreamReported) and (fact.state == UpstreamState.FINISHED) == (
+        fact.outcome == Outcome.UNSPECIFIED
+    ):
+        raise InvalidFact(kind, "outcome", Outcome(fact.outcome).name.lower(), OUTCOME_WHEN_FINISHED)
 
 
 def unreadable(error: InvalidFact, instance: object = "", key: object = "") -> facts.Unreadable:

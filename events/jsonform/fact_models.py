@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 from events import facts
 from events.facts import Fact
 from events.payloads import canonical_requirements, command_bytes
-from events.reasons import DeclineReason, RunResult
-from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, Usage
+from events.reasons import CacheAnswer, DeclineReason, Outcome, RunResult, UpstreamState
+from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, ResourceHint, Usage
 
 DEFAULT_INSTANCE = "main"
 
@@ -146,6 +146,7 @@ class WorkerConnectedForm(_ConnectionForm):
     max_inflight: int = 0
     build: str = ""
     running: list[int] = []
+    admits_when_idle: bool = False
 
     def fact(self) -> Fact:
         """The fact, with its properties sorted by name."""
@@ -158,6 +159,7 @@ class WorkerConnectedForm(_ConnectionForm):
             max_inflight=self.max_inflight,
             build=self.build,
             running=tuple(self.running),
+            admits_when_idle=self.admits_when_idle,
         )
 
 
@@ -272,6 +274,55 @@ class InstanceResumedForm(FactForm):
     """InstanceResumed."""
 
 
+class ClientHeardForm(FactForm):
+    """ClientHeard."""
+
+    client_operation_id: str
+
+
+class ClientGoneForm(ClientHeardForm):
+    """ClientGone."""
+
+
+class CacheAnsweredForm(FactForm):
+    """CacheAnswered."""
+
+    operation_id: int
+    answer: Annotated[CacheAnswer, _enum_from_name(CacheAnswer)]
+    exit_code: int = 0
+    message: str = ""
+
+
+class HintForm(_Form):
+    """What actions of one kind have needed; 0 is no hint."""
+
+    target_id: str = ""
+    mnemonic: str = ""
+    cpu_millis: int = 0
+    memory_kib: int = 0
+
+
+class HintsLoadedForm(FactForm):
+    """HintsLoaded."""
+
+    hints: list[HintForm] = []
+
+    def fact(self) -> Fact:
+        """The fact."""
+        hints = [ResourceHint(hint.target_id, hint.mnemonic, hint.cpu_millis, hint.memory_kib) for hint in self.hints]
+        return facts.HintsLoaded(self.instance, tuple(hints))
+
+
+class UpstreamReportedForm(FactForm):
+    """UpstreamReported."""
+
+    operation_id: int
+    state: Annotated[UpstreamState, _enum_from_name(UpstreamState)]
+    outcome: Annotated[Outcome, _enum_from_name(Outcome)] = Outcome.UNSPECIFIED
+    exit_code: int = 0
+    message: str = ""
+
+
 FORMS: dict[str, type[FactForm | TickForm | KeyReleasedForm]] = {
     form.__name__.removesuffix("Form"): form
     for form in (
@@ -291,6 +342,11 @@ FORMS: dict[str, type[FactForm | TickForm | KeyReleasedForm]] = {
         ConfiguredForm,
         TickForm,
         KeyReleasedForm,
+        ClientHeardForm,
+        ClientGoneForm,
+        CacheAnsweredForm,
+        HintsLoadedForm,
+        UpstreamReportedForm,
     )
 }
 """The model of each kind, by the kind's name."""

@@ -10,7 +10,7 @@ from events.events import Event, OperationDispatched, OperationQueued
 from events.facts import Configured, Fact
 from events.payloads import command_of, requirements_of
 from events.reasons import DisconnectReason, KillCause, Outcome, PlacementEnd, RefuseReason, RequeueCause
-from events.values import Digest, Properties, Usage
+from events.values import Digest, Properties
 from proto.gen.headway.v1 import commands_pb2, common_pb2, placements_pb2
 
 JsonObject = dict[str, Any]
@@ -24,6 +24,28 @@ def _digest_text(digest: Digest) -> str | None:
 
 def _pairs(properties: Properties) -> list[JsonObject]:
     return [{"name": name, "value": value} for name, value in properties]
+
+
+def _properties(found: Properties | tuple[str, ...]) -> list[JsonObject] | list[str]:
+    """Pairs where a worker declares them, names where an event speaks of those an action asks for."""
+    return [item if isinstance(item, str) else {"name": item[0], "value": item[1]} for item in found]
+
+
+def _part(value: Any) -> JsonObject:
+    """A named tuple: usage, hints, a place in the queue, candidates of a hold."""
+    return {name: _plain(part) for name, part in value._asdict().items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    if isinstance(value, Digest):
+        return _digest_text(value)
+    if hasattr(value, "_asdict"):
+        return _part(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
 
 
 def _command(data: bytes) -> JsonObject:
@@ -49,7 +71,7 @@ _BY_NAME: dict[str, Callable[[Any], JsonObject]] = {
     "config_json": lambda text: {"config": json.loads(text)},
     "stdout_tail": lambda data: {"stdout_tail": _tail_text(data)},
     "stderr_tail": lambda data: {"stderr_tail": _tail_text(data)},
-    "properties": lambda pairs: {"properties": _pairs(pairs)},
+    "properties": lambda found: {"properties": _properties(found)},
 }
 
 
@@ -57,15 +79,7 @@ def _field(name: str, value: Any) -> JsonObject:
     by_name = _BY_NAME.get(name)
     if by_name is not None:
         return by_name(value)
-    if isinstance(value, IntEnum):
-        return {name: value.name.lower()}
-    if isinstance(value, Digest):
-        return {name: _digest_text(value)}
-    if isinstance(value, Usage):
-        return {name: value._asdict()}
-    if isinstance(value, tuple):
-        return {name: list(value)}
-    return {name: value}
+    return {name: _plain(value)}
 
 
 def fact_to_json(fact: Fact) -> JsonObject:

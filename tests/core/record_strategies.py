@@ -2,13 +2,15 @@
 
 from dataclasses import fields
 from enum import IntEnum
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
 from events import events as e
 from events import facts as f
 from events.payloads import canonical_requirements, command_bytes
+from events.reasons import Outcome, UpstreamState
 from events.values import NO_DIGEST, NO_USAGE, U63_MAX, Digest, Properties, Usage
 
 names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
@@ -41,6 +43,9 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "max_inflight": st.integers(0, 2**32 - 1),
     "job_failures": st.integers(0, 2**32 - 1),
     "worker_losses": st.integers(0, 2**32 - 1),
+    "asked_requirement_id": st.integers(0, 2**32 - 1),
+    "escalations": st.integers(0, 2**32 - 1),
+    "more_candidates": st.integers(0, 2**32 - 1),
     "free_requeues": st.integers(0, 2**32 - 1),
     "connection_id": st.integers(1, 2**64 - 1),
     "boot_epoch": st.integers(0, 2**64 - 1),
@@ -62,10 +67,31 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
         Usage: usages,
         Properties: pairs,
         tuple[int, ...]: st.lists(st.integers(1, U63_MAX), max_size=4).map(tuple),
+        tuple[str, ...]: st.lists(names, max_size=4).map(tuple),
     }
     if isinstance(hint, type) and issubclass(hint, IntEnum):
         return st.sampled_from([value for value in hint if value])
+    if get_origin(hint) is UnionType and hasattr(get_args(hint)[0], "_fields"):
+        return st.none() | part(get_args(hint)[0])
+    if get_origin(hint) is tuple and hasattr(get_args(hint)[0], "_fields"):
+        return st.lists(part(get_args(hint)[0]), max_size=3, unique_by=lambda found: found[:2]).map(tuple)
     return by_type[hint]
+
+
+IN_PARTS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
+    ("QueueOrder", "time_us"): st.integers(-(2**62), 2**62),
+    ("HoldCandidate", "running"): st.integers(0, 2**32 - 1),
+    ("HoldExclusionCount", "workers"): st.integers(0, 2**32 - 1),
+}
+
+
+def part(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a named tuple that stands in a field."""
+    hints = get_type_hints(kind)
+    return st.builds(
+        kind,
+        *[IN_PARTS.get((kind.__name__, name), BY_NAME.get(name, of_type(hints[name]))) for name in kind._fields],
+    )
 
 
 def records(kind: type) -> st.SearchStrategy[Any]:
@@ -76,12 +102,20 @@ def records(kind: type) -> st.SearchStrategy[Any]:
     )
     if kind in (f.CancelRequested, f.PriorityRequested):
         return made.map(_one_id)
+    if kind is f.UpstreamReported:
+        return made.map(_outcome_when_finished)
     return made
 
 
 def _one_id(fact: Any) -> Any:
     if fact.operation_id is not None:
         fact.client_operation_id = ""
+    return fact
+
+
+def _outcome_when_finished(fact: Any) -> Any:
+    if fact.state != UpstreamState.FINISHED:
+        fact.outcome = Outcome.UNSPECIFIED
     return fact
 
 

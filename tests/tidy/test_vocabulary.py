@@ -66,6 +66,8 @@ def test_a_field_is_of_the_same_nature_on_both_sides(kind, message):
             assert hint is ENUMS[field.enum_type.name]
         elif field.has_presence and field.message_type is None:
             assert hint == int | None
+        elif field.is_repeated and field.type == FieldDescriptor.TYPE_STRING:
+            assert hint == tuple[str, ...]
         elif field.type == FieldDescriptor.TYPE_STRING:
             assert hint is str
         elif field.type == FieldDescriptor.TYPE_BOOL:
@@ -126,7 +128,8 @@ def test_every_text_number_and_list_of_a_fact_has_a_rule(name):
     kind = f.FACT_KINDS[name]
     hints = get_type_hints(kind)
     free = {field.name for field in fields(kind) if hints[field.name] is bool}
-    free |= {field.name for field in fields(kind) if field.name == "reason"}  # any value of its enum, none included
+    # Any value of its enum, none included; when an outcome is due is a rule of two fields.
+    free |= {field.name for field in fields(kind) if field.name in ("reason", "outcome")}
     assert set(fact_rules.RULES[kind]) == {field.name for field in fields(kind)} - free
 
 
