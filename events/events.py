@@ -274,6 +274,7 @@ class OperationReprioritised:
     cause_offset: int
     operation_id: int
     priority: int
+    order: QueueOrder | None = None  # where fairness or aging puts it now
 
 
 @dataclass(slots=True)

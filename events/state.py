@@ -7,20 +7,31 @@ rebuilt from them at any moment; `Shard.build_indexes` does.
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from events.config import DEFAULT_CONFIG, Decorator, SchedulerConfig, SimpleScheduler, UpstreamScheduler
 from events.fitting import Demand
-from events.reasons import Outcome
+from events.reasons import ClientLeaving, Outcome
 from events.values import NO_DIGEST, Digest, Properties, QueueOrder
 
 PRIORITY_MAX = 2**31 - 1
 TIME_BITS, ID_BITS = 64, 40
 
 
-def sort_key(priority: int, queued_at_us: int, operation_id: int) -> int:
-    """Queue order as one int: priority descending, queued time ascending, then offset (Q1, Q2)."""
-    return ((PRIORITY_MAX - priority) << (TIME_BITS + ID_BITS)) | (queued_at_us << ID_BITS) | operation_id
+def sort_key(priority: int, time_us: int, operation_id: int) -> int:
+    """Queue order as one int: priority descending, time ascending, then offset (Q1, Q2).
+
+    Time is when the operation was queued, or where fairness or aging put it (`QueueOrder`), from -2^63 to 2^63-1. It is added, not set
+    side by side, so that times before 0 keep their order; they come with priority 0, which keeps the key above 0.
+    """
+    return ((PRIORITY_MAX - priority) << (TIME_BITS + ID_BITS)) + (time_us << ID_BITS) + operation_id
+
+
+def join_key(digest: Digest, cacheable: bool, skip_cache_lookup: bool) -> bytes:
+    """What identical actions of an instance share (J1); empty when an action joins nothing and nothing joins it (J5)."""
+    if not cacheable or skip_cache_lookup or not digest.hash:
+        return b""
+    return digest.hash + digest.size_bytes.to_bytes(8, "big")
 
 
 class Stage(IntEnum):
@@ -41,6 +52,7 @@ class Client:
     client_id: str
     attached: bool
     last_heard_us: int
+    left: ClientLeaving = ClientLeaving.UNSPECIFIED  # it no longer waits, unless it is heard again
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +92,20 @@ class Operation:
     outcome: Outcome = Outcome.UNSPECIFIED
     index: Any = None  # the matcher's own
 
+    def order_key(self) -> int:
+        """Its place in the queue: by priority and queued time, or as fairness or aging put it."""
+        if self.order is None:
+            return sort_key(self.priority, self.queued_at_us, self.operation_id)
+        return sort_key(self.order.priority, self.order.time_us, self.operation_id)
+
+    def action_key(self) -> bytes:
+        """What identical actions share (J1); empty: nobody can join it."""
+        return join_key(self.action_digest, self.cacheable, self.skip_cache_lookup)
+
+    def client_ids(self) -> list[str]:
+        """The client_operation_ids it is known by, the first one's first."""
+        return [self.client_operation_id] if self.clients is None else list(self.clients)
+
 
 @dataclass(slots=True, eq=False)
 class Dispatch:
@@ -94,7 +120,8 @@ class Dispatch:
     demand: Demand  # what is charged
     accepted: bool = False
     revoked: bool = False
-    heard_at_us: int = 0  # when the worker last said something of this dispatch
+    heard_at_us: int = 0  # when the worker last said something of this dispatch; moved by outages of the log
+    silent_us: int = 0  # outages of the log since it was dispatched: nobody could report in them
     kill_requested_at_us: int = 0
 
 
@@ -123,13 +150,17 @@ class Worker:
     idle_declined_kib: int | None = None  # it refused so much while idle, and is not offered as much again (B5)
     resume_at_kib: int = 0  # paused until a keepalive reports so much free; 0: any keepalive (B5)
     unaccepted: int = 0  # current dispatches that were not accepted yet
+    max_unaccepted: int = 0  # how many of those there may be; the instance's option. 0: no limit
     running: dict[int, Dispatch] = field(default_factory=dict)  # dispatch_id to dispatch, revoked ones included
     index: Any = None  # the matcher's own
 
     def accepts(self) -> bool:
         """B1: neither paused nor draining, below the inflight limit (L5), and not waited for to accept too much (B6)."""
         return (
-            not self.paused and not self.draining and (self.max_inflight == 0 or len(self.running) < self.max_inflight)
+            not self.paused
+            and not self.draining
+            and (self.max_inflight == 0 or len(self.running) < self.max_inflight)
+            and (self.max_unaccepted == 0 or self.unaccepted < self.max_unaccepted)
         )
 
 
@@ -143,6 +174,23 @@ class Hold:
     made_at_us: int
     waited_us: int
     free_at_us: int = 0  # backfill: when the worker is expected to have room
+
+
+class Shortage(NamedTuple):
+    """No connected worker could run a requirement even if idle (X2)."""
+
+    since_us: int  # moved by outages of the log
+    no_workers: bool  # because none is connected
+
+
+@dataclass(slots=True, eq=False)
+class FleetShapes:
+    """Derived: which kinds of worker are connected, and what is known of that (deciding/unsatisfiable.py)."""
+
+    workers: dict[Properties, int] = field(default_factory=dict)  # workers by what they registered
+    capable: dict[int, None] = field(default_factory=dict)  # requirements that some connected worker could run
+    unjudged: dict[int, None] = field(default_factory=dict)  # requirements queued since the last verdicts
+    changed: bool = False  # a kind of worker came or went since the last verdicts
 
 
 @dataclass(slots=True, eq=False)
@@ -171,10 +219,11 @@ class Instance:
     hints: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # (cpu_millis, memory_kib)
     hold: Hold | None = None
     no_candidate_for: int | None = None  # the operation HoldNoCandidate was last said of (H14)
-    unsatisfiable: dict[int, int] = field(default_factory=dict)  # requirement_id to since when, in microseconds
+    unsatisfiable: dict[int, Shortage] = field(default_factory=dict)  # by requirement_id
     shares: Shares = field(default_factory=Shares)
     demands: dict[int, Demand] = field(default_factory=dict)  # by requirement_id, under this configuration
     matcher: Any = None  # events.matching.Matcher; None while a fold runs without indexes
+    shapes: FleetShapes = field(default_factory=FleetShapes)  # derived, like the matcher
 
 
 @dataclass(slots=True, eq=False)
@@ -196,4 +245,5 @@ class Shard:
     ignored: Counter[int] = field(default_factory=Counter)  # by IgnoreReason
     rejected: Counter[int] = field(default_factory=Counter)  # by RejectReason
     timers: list[tuple[int, int, str, str, int]] = field(default_factory=list)  # heap; see deciding/timing.py
+    timers_kept: int = 0  # size of the heap at which those that no longer stand are thrown out
     live: bool = False  # indexes are built and kept up

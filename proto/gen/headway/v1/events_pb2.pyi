@@ -304,12 +304,14 @@ class OperationFinished(_message.Message):
     def __init__(self, operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., endpoint: _Optional[str] = ...) -> None: ...
 
 class OperationReprioritised(_message.Message):
-    __slots__ = ("operation_id", "priority")
+    __slots__ = ("operation_id", "priority", "order")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     priority: int
-    def __init__(self, operation_id: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
+    order: QueueOrder
+    def __init__(self, operation_id: _Optional[int] = ..., priority: _Optional[int] = ..., order: _Optional[_Union[QueueOrder, _Mapping]] = ...) -> None: ...
 
 class OperationsForgotten(_message.Message):
     __slots__ = ("instance", "through_seq")
