@@ -85,6 +85,7 @@ class Operation:
     worker_losses: int = 0
     free_requeues: int = 0
     escalations: int = 0
+    hold_expired_at_us: int = 0  # when its last hold reached max_hold_s
     asked_requirement_id: int = 0  # what the producer asked for; 0: as it is
     order: QueueOrder | None = None  # where fairness or aging put it
     # By client_operation_id, the first one too. None: nobody joined and nobody is attached, which is nearly every operation.
@@ -224,6 +225,7 @@ class Instance:
     demands: dict[int, Demand] = field(default_factory=dict)  # by requirement_id, under this configuration
     matcher: Any = None  # events.matching.Matcher; None while a fold runs without indexes
     shapes: FleetShapes = field(default_factory=FleetShapes)  # derived, like the matcher
+    census: Any = None  # events.deciding.candidates.Census of the last choice for a hold; derived
 
 
 @dataclass(slots=True, eq=False)
