@@ -24,7 +24,12 @@ SCENE_LARGE_AT_S, SCENE_LARGE_RUN_S = 60, 300
 
 
 def farm(
-    seed: int, *, workers: int = FARM_WORKERS, cores: int = FARM_CORES, span_s: int = FARM_SPAN_S, load: float = FARM_LOAD
+    seed: int,
+    *,
+    workers: int = FARM_WORKERS,
+    cores: int = FARM_CORES,
+    span_s: int = FARM_SPAN_S,
+    load: float = FARM_LOAD,
 ) -> Workload:
     """A build farm: many actions of one core among a few of eight.
 
@@ -36,7 +41,9 @@ def farm(
     large_load = FARM_LARGE_CORES * sum(FARM_LARGE_S) / 2 / FARM_LARGE_EVERY_S
     small_per_s = (load * workers * cores - large_load) / FARM_SMALL_MEAN_S
     if small_per_s <= 0:
-        raise ValueError(f"{workers} x {cores} cores at load {load} are less than the {large_load} cores of the large actions")
+        raise ValueError(
+            f"{workers} x {cores} cores at load {load} are less than the {large_load} cores of the large actions"
+        )
     mu = math.log(FARM_SMALL_MEAN_S) - FARM_SMALL_SIGMA**2 / 2
     jobs: list[Job] = []
     for number, arrival_us in enumerate(_poisson(rng, 1 / small_per_s, span_s)):

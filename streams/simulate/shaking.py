@@ -32,7 +32,7 @@ def shaken(workload: Workload, seed: str) -> Workload:
                 job,
                 arrival_us=arrival_us,
                 run_us=job.run_us * parts // _PARTS,
-                expected_us=job.expected_us * parts // _PARTS,
+                expected_us=max(job.expected_us * parts // _PARTS, 1),
             )
         )
     moved.sort(key=lambda job: job.arrival_us)

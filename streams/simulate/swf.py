@@ -54,7 +54,9 @@ def load_swf(path: Path) -> SwfTrace:
             continue
         fields = text.split()
         if len(fields) != COLUMNS:
-            raise UnreadableTrace(path, line, "", "", f"an SWF record has {COLUMNS} columns, this line has {len(fields)}")
+            raise UnreadableTrace(
+                path, line, "", "", f"an SWF record has {COLUMNS} columns, this line has {len(fields)}"
+            )
         submit_s = _whole(path, line, fields, SUBMIT)
         run_s = _whole(path, line, fields, RUN)
         processors = _whole(path, line, fields, ALLOCATED)
@@ -64,7 +66,9 @@ def load_swf(path: Path) -> SwfTrace:
             skipped += 1
             continue
         if submit_s < 0:
-            raise UnreadableTrace(path, line, _NAMES[SUBMIT], str(submit_s), "a job that ran was submitted at 0 or later")
+            raise UnreadableTrace(
+                path, line, _NAMES[SUBMIT], str(submit_s), "a job that ran was submitted at 0 or later"
+            )
         estimate_s = _whole(path, line, fields, ESTIMATE)
         if estimate_s <= 0:
             estimate_s = run_s

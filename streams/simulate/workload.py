@@ -80,10 +80,10 @@ def uniform_machines(workers: int, cores: int) -> tuple[Machine, ...]:
     return tuple(Machine(f"worker-{number}", ((CPU, str(millis)),), millis) for number in range(workers))
 
 
-def core_job(name: str, arrival_us: int, run_us: int, cores: int, expected_us: int = 0) -> Job:
-    """A job that asks for cores and nothing else."""
+def core_job(name: str, arrival_us: int, run_us: int, cores: int, expected_us: int) -> Job:
+    """A job that asks for cores and nothing else. One that is expected to take no time takes a microsecond: 0 would be unknown."""
     millis = cores * MILLIS_PER_CORE
-    return Job(name, arrival_us, run_us, expected_us, ((CPU, str(millis)),), millis)
+    return Job(name, arrival_us, run_us, max(expected_us, 1), ((CPU, str(millis)),), millis)
 
 
 def from_swf(
@@ -96,7 +96,9 @@ def from_swf(
     largest = max((machine.cpu_millis for machine in machines), default=0)
     fitting = [job for job in jobs if job.processors * MILLIS_PER_CORE <= largest]
     most = max(job.processors for job in jobs)
-    _check_fit(path, len(jobs) - len(fitting), len(jobs), f"{most} processors", f"{largest // MILLIS_PER_CORE}", leave_out)
+    _check_fit(
+        path, len(jobs) - len(fitting), len(jobs), f"{most} processors", f"{largest // MILLIS_PER_CORE}", leave_out
+    )
     made = tuple(
         core_job(f"job-{job.number}", job.arrival_us, job.run_us, job.processors, job.estimate_us) for job in fitting
     )
@@ -125,7 +127,7 @@ def from_openb(
             largest = largest or ", ".join(f"{name}={value}" for name, value in asked)
     _check_fit(path, len(tasks) - len(fitting), len(tasks), largest, f"{len(nodes)} machine(s)", leave_out)
     jobs = tuple(
-        Job(task.name, task.arrival_us, task.duration_us, task.duration_us, task.requirements(), task.cpu_millis)
+        Job(task.name, task.arrival_us, task.duration_us, max(task.duration_us, 1), task.requirements(), task.cpu_millis)
         for task in fitting
     )
     kinds = {"gpu_milli": PropertyKind.MINIMUM, "gpu_model": PropertyKind.EXACT}

@@ -1,0 +1,208 @@
+"""`headway simulate TRACE`: the production core on a virtual clock over a recorded or made workload, and what a policy does to waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from events.config import AllocationStrategy
+from streams.cli.main import Failure
+from streams.cli.output import Column, emit, note, output_option, progress
+from streams.simulate.made import FARM_CORES, FARM_WORKERS, farm, scene
+from streams.simulate.openb import load_folder
+from streams.simulate.policies import AFTER_S, Policy, configuration
+from streams.simulate.shaking import shakes
+from streams.simulate.study import answer_of, compare_farm, runs_of, scene_row
+from streams.simulate.swf import load_swf
+from streams.simulate.workload import Workload, from_openb, from_swf, uniform_machines
+
+FARM, SCENE = "farm", "scene"
+FARM_SEEDS: Final = 10
+MOST_SHAKES: Final = 1_000
+SCENE_RUNS: Final = (
+    (Policy.NONE, AllocationStrategy.LEAST_RECENTLY_USED),
+    (Policy.NONE, AllocationStrategy.BEST_FIT),
+    (Policy.HOLD, AllocationStrategy.LEAST_RECENTLY_USED),
+)
+"""What the scene compares: the default, a strategy that packs, a hold."""
+
+
+@click.command("simulate")
+@click.argument("trace")
+@click.option(
+    "--workers", type=click.IntRange(1, 100_000), metavar="N", help="How many workers [1; an openb trace: all]."
+)
+@click.option("--cores", type=click.IntRange(1, 1_000_000), metavar="C", help="Cores of each worker.")
+@click.option("--policy", type=click.Choice([policy.value for policy in Policy]), help="Who gets a worker that frees.")
+@click.option(
+    "--after-s",
+    type=click.IntRange(0, 10**8),
+    metavar="S",
+    help=f"What the head waits first [hold: {AFTER_S}; easy: 0].",
+)
+@click.option(
+    "--strategy",
+    type=click.Choice([strategy.value for strategy in AllocationStrategy]),
+    default=AllocationStrategy.LEAST_RECENTLY_USED.value,
+    show_default=True,
+    help="Which of the workers that fit is taken.",
+)
+@click.option(
+    "--shake",
+    type=click.IntRange(1, MOST_SHAKES),
+    metavar="K",
+    help="Simulate K shaken inputs; print medians and ranges.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="What is drawn, is drawn from it."
+)
+@click.option("--leave-out-unfit", is_flag=True, help="Leave out the jobs that no worker could run.")
+@output_option
+def command(
+    trace: str,
+    workers: int | None,
+    cores: int | None,
+    policy: str | None,
+    after_s: int | None,
+    strategy: str,
+    shake: int | None,
+    seed: int,
+    leave_out_unfit: bool,
+    output: str,
+) -> None:
+    """Simulate a workload on the production core, on a virtual clock.
+
+    TRACE is a file in the Standard Workload Format (plain or gzip), a folder with an openb pod list and node list, or one of:
+
+    \b
+    farm   a build farm's stream of three hours: one-core actions among a few of eight cores
+    scene  four eight-core actions on two 16-core workers full of one-core actions for an hour
+
+    An SWF job asks for its processors on one worker (column 5, else 8), is expected to run as long as its user estimated (column 9,
+    else its run time), and is not cut there. The machines of an openb trace are its own, the first N of them with --workers.
+
+    Without --policy, `farm` compares `none` and `hold` over ten seeds, `scene` compares `none`, `none` with best_fit, and `hold`, and a
+    trace runs under `none`. --shake K runs K inputs: of a trace with each arrival moved by up to half the mean gap and each run time
+    (with its estimate) by up to 5 %, of `farm` and `scene` from K seeds. It prints median, low and high; the same seed prints the same.
+    """
+    chosen = AllocationStrategy(strategy)
+    if trace == SCENE:
+        _refuse(trace, workers=workers, cores=cores)
+        _tell_scene(policy, chosen, after_s, shake, seed, output)
+        return
+    if trace == FARM:
+        seeds = range(seed, seed + (shake or (1 if policy else FARM_SEEDS)))
+        try:
+            workloads = [farm(each, workers=workers or FARM_WORKERS, cores=cores or FARM_CORES) for each in seeds]
+        except ValueError as error:
+            raise click.UsageError(f"farm: {error}") from error
+        if policy is None:
+            _tell_farm(workloads, chosen, AFTER_S if after_s is None else after_s, seed, output)
+            return
+    else:
+        whole = _recorded(Path(trace), workers, cores, leave_out_unfit)
+        if whole.skipped or whole.left_out:
+            note(
+                f"{trace}: {whole.skipped} record(s) are no jobs; {whole.left_out} job(s) fit no worker and are left out"
+            )
+        workloads = list(shakes(whole, shake, seed)) if shake else [whole]
+    named = Policy(policy or Policy.NONE)
+    config = configuration(named, after_s=after_s, strategy=chosen)
+    with progress("simulating", len(workloads)) as advance:
+        runs = runs_of(workloads, config, advance)
+    head = {"trace": Path(trace).name, "policy": named.value, "strategy": strategy, **_asked(shake, seed)}
+    if config.hold is not None:
+        head["after_s"] = config.hold.after_s
+    found = answer_of(runs, shaken=shake is not None)
+    emit({**head, **found} if output == "json" else _rows(found), output)
+
+
+def _recorded(path: Path, workers: int | None, cores: int | None, leave_out: bool) -> Workload:
+    if path.is_dir():
+        _refuse(str(path), cores=cores)
+        tasks, nodes = load_folder(path)
+        if workers is not None and workers > len(nodes):
+            raise Failure(
+                f"{path} holds {len(nodes)} machines, --workers asks for {workers}", remedy="Ask for as many or fewer"
+            )
+        return from_openb(path, tasks, nodes[:workers], leave_out=leave_out)
+    jobs, skipped = load_swf(path)
+    if cores is None:
+        most = max(job.processors for job in jobs)
+        raise click.UsageError(
+            f"--cores C is needed: the trace does not say how large a worker is; its largest job asks for {most} processors"
+        )
+    return from_swf(path, jobs, skipped, uniform_machines(workers or 1, cores), leave_out=leave_out)
+
+
+def _refuse(trace: str, **given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"--{name} does not go with {trace}: its machines are given")
+
+
+def _asked(shake: int | None, seed: int) -> dict[str, Any]:
+    return {} if shake is None else {"shake": shake, "seed": seed}
+
+
+def _tell_farm(
+    workloads: Sequence[Workload], strategy: AllocationStrategy, after_s: int, seed: int, output: str
+) -> None:
+    with progress("simulating", 2 * len(workloads)) as advance:
+        found = compare_farm(workloads, after_s, strategy, advance)
+    head = {"trace": FARM, "strategy": strategy.value, "after_s": after_s, "shake": len(workloads), "seed": seed}
+    if output == "json":
+        emit({**head, **found}, output)
+        return
+    rows = [{"policy": name, **row} for name in (Policy.NONE.value, Policy.HOLD.value) for row in _rows(found[name])]
+    footer = (
+        f"median longest wait with the hold by that without: {found['longest_wait_ratio']:.3f}; "
+        f"core-seconds held idle: {found['held_idle_share']:.3%}"
+    )
+    emit(rows, output, footer=footer)
+
+
+def _tell_scene(
+    policy: str | None,
+    strategy: AllocationStrategy,
+    after_s: int | None,
+    shake: int | None,
+    seed: int,
+    output: str,
+) -> None:
+    wanted = SCENE_RUNS if policy is None else ((Policy(policy), strategy),)
+    seeds = range(seed, seed + (shake or 1))
+    rows = []
+    with progress("simulating", len(wanted) * len(seeds)) as advance:
+        for each in seeds:
+            for named, chosen in wanted:
+                (run,) = runs_of([scene(each)], configuration(named, after_s=after_s, strategy=chosen), advance)
+                rows.append({"policy": named.value, "strategy": chosen.value, "seed": each, **scene_row(run)})
+    if output == "json":
+        emit({"trace": SCENE, "seed": seed, "runs": rows}, output)
+    else:
+        emit(rows, output, _SCENE_COLUMNS)
+
+
+def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """A figure a line; of several runs with its range."""
+    return [
+        {"figure": name, **value} if isinstance(value, dict) else {"figure": name, "value": value}
+        for name, value in found.items()
+    ]
+
+
+_SCENE_COLUMNS = (
+    "policy",
+    "strategy",
+    "seed",
+    Column("placed_in_stream", align="right"),
+    Column("large", align="right"),
+    "placed_at_min",
+    Column("longest_wait_h", align="right"),
+    Column("holds", align="right"),
+    Column("held_idle_core_s", align="right"),
+)
