@@ -6,23 +6,44 @@ are lower case; an absent value is null. Nothing here changes a row.
 
 import json
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Any
 
 from events.codec import command_of
-from events.reasons import IgnoreReason, Outcome, RejectReason, RequeueCause, sentence
+from events.reasons import (
+    ClientLeaving,
+    HoldEnd,
+    IgnoreReason,
+    Outcome,
+    RejectReason,
+    RequeueCause,
+    UpstreamState,
+    sentence,
+)
 from events.values import Digest
 from projections import keys
 from projections.fleet import config_of, instance_rows, requirements_of_row, worker_rows
+from projections.holding import hold_of, no_candidate_of
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import (
+    STAGE_CACHE_CHECK,
     STAGE_EXECUTING,
     STAGE_FINISHED,
+    STAGE_FORWARDED,
     STAGE_QUEUED,
+    ClientRow,
     CounterRow,
+    InstanceRow,
     OperationRow,
 )
 
-STAGES = {STAGE_QUEUED: "queued", STAGE_EXECUTING: "executing", STAGE_FINISHED: "finished"}
+STAGES: dict[int, str] = {
+    STAGE_QUEUED: "queued",
+    STAGE_EXECUTING: "executing",
+    STAGE_FINISHED: "finished",
+    STAGE_CACHE_CHECK: "cache_check",
+    STAGE_FORWARDED: "forwarded",
+}
 
 
 def queue(table: Table, instance: str | None = None) -> Iterator[dict[str, Any]]:
@@ -45,11 +66,7 @@ def operations(
 
 def _selected(table: Table, stage: str | None, instance: str | None, after: int) -> Iterator[OperationRow]:
     if stage is None:
-        begin = table.key(keys.OPERATION, keys.number(after)) if after >= 0 else b""
-        for _, value in table.scan(table.key(keys.OPERATION), begin):
-            row = OperationRow.FromString(value)
-            if instance is None or row.instance == instance:
-                yield row
+        yield from (row for row in _all(table, after) if instance is None or row.instance == instance)
         return
     for named in instance_rows(table, instance):
         match stage:
@@ -63,6 +80,14 @@ def _selected(table: Table, stage: str | None, instance: str | None, after: int)
                         yield row
             case "finished":
                 yield from _indexed(table, table.key(keys.FINISHED, keys.named(named.name)))
+            case _:  # waits for an edge: few, or nearly all of an instance that forwards
+                yield from (row for row in _all(table) if row.instance == named.name and STAGES[row.stage] == stage)
+
+
+def _all(table: Table, after: int = -1) -> Iterator[OperationRow]:
+    begin = table.key(keys.OPERATION, keys.number(after)) if after >= 0 else b""
+    for _, value in table.scan(table.key(keys.OPERATION), begin):
+        yield OperationRow.FromString(value)
 
 
 def _queued(table: Table, instance: str) -> Iterator[OperationRow]:
@@ -113,17 +138,22 @@ def operation(table: Table, row: OperationRow) -> dict[str, Any]:
         "queued_since_us": row.queued_since_us,
         "clamped_us": row.clamped_us,
         "waiting_us": max(0, now_us - row.queued_at_us) if row.stage == STAGE_QUEUED else None,
-        "requirements": [{"name": n, "value": v} for n, v in requirements_of_row(table, row.requirement_id)],
+        "requirements": _requirements(table, row.requirement_id),
+        # Before modifiers, hints and escalations; null where it is what the producer asked for.
+        "asked_requirements": _requirements(table, row.asked_requirement_id) if row.asked_requirement_id else None,
+        "order": _order(row),
         "endpoint": dispatch.endpoint if dispatch else None,
         "dispatch_id": dispatch.dispatch_id if dispatch else None,
         "dispatched_at_us": dispatch.dispatched_at_us if dispatch else None,
         "accepted": dispatch.accepted if dispatch else False,
         "accepted_at_us": (dispatch.accepted_at_us or None) if dispatch else None,
+        "backfilled": dispatch.backfilled if dispatch else False,
         "overtook": dispatch.overtook if dispatch and dispatch.HasField("overtook") else None,
         "dispatches": row.dispatches,
         "job_failures": row.job_failures,
         "worker_losses": row.worker_losses,
         "free_requeues": row.free_requeues,
+        "escalations": row.escalations,
         "requeue_cause": _named(RequeueCause(row.requeue_cause)),
         "requeue_reason": sentence(RequeueCause(row.requeue_cause)) or None,
         "requeue_message": row.requeue_message or None,
@@ -137,6 +167,9 @@ def operation(table: Table, row: OperationRow) -> dict[str, Any]:
         "client_id": row.client_id or None,
         "invocation_id": row.invocation_id or None,
         "attached": row.attached,
+        "clients": [_client(client) for client in row.clients],
+        "upstream": row.upstream or None,
+        "upstream_state": _named(UpstreamState(row.upstream_state)),
         "target_id": row.target_id or None,
         "mnemonic": row.mnemonic or None,
         "action_digest": str(Digest(row.action_digest.hash, row.action_digest.size_bytes))
@@ -177,14 +210,33 @@ def instances(table: Table, instance: str | None = None) -> list[dict[str, Any]]
             "queued": row.queued,
             "executing": row.executing,
             "finished": row.finished,
+            "cache_check": row.checking,
+            "forwarded": row.forwarded,
             "workers": row.workers,
             "dispatches": row.dispatches,
             "outcomes": {_named(Outcome(item.outcome)): item.count for item in row.outcomes},
             "requeues": {_named(RequeueCause(item.cause)): item.count for item in row.requeues},
+            "hold": hold_of(table, row),
+            "no_candidate": no_candidate_of(table, row),
+            "holds": row.holds,
+            "hold_moves": row.hold_moves,
+            "hold_ends": {
+                HoldEnd(item.reason).name.lower(): {"count": item.count, "held_us": item.held_us}
+                for item in row.hold_ends
+            },
+            "unsatisfiable": _unsatisfiable(table, row),
+            "hints": row.hints,
+            "hints_loaded_at_us": row.hints_loaded_at_us or None,
             "forgotten_through_seq": row.forgotten_through_seq,
         }
         for row in instance_rows(table, instance)
     ]
+
+
+def holds(table: Table, instance: str | None = None) -> list[dict[str, Any]]:
+    """The holds in force, at most one per instance: who is held for whom, since when and why."""
+    found = (hold_of(table, row) for row in instance_rows(table, instance))
+    return [hold for hold in found if hold is not None]
 
 
 def state(table: Table) -> dict[str, Any]:
@@ -227,8 +279,43 @@ def _counters(table: Table, letter: bytes, reasons: type[IgnoreReason] | type[Re
     }
 
 
-def _named(reason: Outcome | RequeueCause) -> str | None:
+def _named(reason: IntEnum) -> str | None:
     return reason.name.lower() if reason else None
+
+
+def _requirements(table: Table, requirement_id: int) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in requirements_of_row(table, requirement_id)]
+
+
+def _order(row: OperationRow) -> dict[str, Any] | None:
+    """Where fairness or aging put it; null: by priority and queued time."""
+    if not row.HasField("order"):
+        return None
+    order = row.order
+    share = {"share_of": order.share_of or None, "cost_us": order.cost_us or None}
+    return {"priority": order.priority, "time_us": order.time_us, **share}
+
+
+def _client(row: ClientRow) -> dict[str, Any]:
+    return {
+        "client_operation_id": row.client_operation_id,
+        "client_id": row.client_id or None,
+        "attached": row.attached,
+        "last_heard_us": row.last_heard_us,
+        "left": _named(ClientLeaving(row.left)),
+    }
+
+
+def _unsatisfiable(table: Table, row: InstanceRow) -> list[dict[str, Any]]:
+    return [
+        {
+            "requirements": _requirements(table, shortage.requirement_id),
+            "since_us": shortage.since_us,
+            "properties": list(shortage.properties),
+            "no_workers": shortage.no_workers,
+        }
+        for shortage in row.unsatisfiable
+    ]
 
 
 def _usage(row: OperationRow) -> dict[str, int] | None:

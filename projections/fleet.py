@@ -13,8 +13,8 @@ from proto.gen.headway.v1.rows_pb2 import InstanceRow, WorkerRow
 
 
 def config_of(instance: InstanceRow) -> SimpleScheduler:
-    """The configuration in force."""
-    return parse_config(instance.config_json) if instance.config_json else DEFAULT_CONFIG
+    """The options in force: those of the innermost scheduler, which the rules read."""
+    return resolve(parse_config(instance.config_json)).base if instance.config_json else DEFAULT_CONFIG
 
 
 def requirements_of_row(table: Table, requirement_id: int) -> tuple[tuple[str, str], ...]:
@@ -28,8 +28,8 @@ class Ledger:
 
     def __init__(self, table: Table, instance: InstanceRow) -> None:
         self._table = table
-        self._config = config_of(instance)
-        self.pools = self._config.pools()
+        self.config = config_of(instance)
+        self.pools = self.config.pools()
         self._amounts: dict[int, dict[str, int]] = {}
 
     def charged(self, requirement_id: int) -> dict[str, int]:
@@ -37,7 +37,7 @@ class Ledger:
         amounts = self._amounts.get(requirement_id)
         if amounts is None:
             pairs = requirements_of_row(self._table, requirement_id)
-            demand = compile_demand(requirement_id, pairs, self._config, self.pools)
+            demand = compile_demand(requirement_id, pairs, self.config, self.pools)
             amounts = {self.pools[pool]: amount for pool, amount in demand.amounts}
             self._amounts[requirement_id] = amounts
         return amounts
@@ -56,6 +56,13 @@ class Ledger:
                 if name in left:
                     left[name] -= amount
         return left
+
+    def lent(self, worker: WorkerRow) -> int | None:
+        """What it had lent of the veto's property when it reported its free memory (W8); None: no veto, or no report."""
+        veto = self.config.live_memory_veto
+        if veto is None or not worker.HasField("free_memory_kib"):
+            return None
+        return sum(self.charged(requirement_id).get(veto, 0) for requirement_id in worker.reported_with)
 
 
 def instance_rows(table: Table, instance: str | None = None) -> Iterator[InstanceRow]:
@@ -76,28 +83,44 @@ def worker_rows(table: Table, instance: str) -> Iterator[WorkerRow]:
 
 
 def workers(table: Table, instance: str | None = None) -> list[dict[str, Any]]:
-    """The connected workers, by instance and endpoint: what they declare, run, have left, and whether they take work."""
+    """The connected workers, by instance and endpoint: what they declare, run, have left, and whether they take work.
+
+    One that is held has `reserved_for`, the operation's id; no other has the field.
+    """
     answer = []
     for row in instance_rows(table, instance):
         ledger = Ledger(table, row)
-        answer += [_worker(table, worker, ledger) for worker in worker_rows(table, row.name)]
+        held = row.hold if row.HasField("hold") else None
+        for worker in worker_rows(table, row.name):
+            said = _worker(table, worker, ledger)
+            if held is not None and held.endpoint == worker.endpoint:
+                said["reserved_for"] = f"{row.name}/op-{held.operation_id}"
+            answer.append(said)
     return answer
 
 
 def _worker(table: Table, row: WorkerRow, ledger: Ledger) -> dict[str, Any]:
-    full = row.max_inflight != 0 and len(row.running) >= row.max_inflight
+    unaccepted = sum(not run.accepted and not run.revoked for run in row.running)
+    most = ledger.config.max_unaccepted_dispatches
+    full = (row.max_inflight != 0 and len(row.running) >= row.max_inflight) or (most != 0 and unaccepted >= most)
     return {
         "instance": row.instance,
         "endpoint": row.endpoint,
         "accepts": not (row.draining or row.paused or full),
         "draining": row.draining,
         "paused": row.paused,
+        "resume_at_kib": row.resume_at_kib or None,
         "full": full,
         "properties": [{"name": item.name, "value": item.value} for item in row.properties],
         "totals": ledger.totals(row),
         "remaining": ledger.remaining(row),
         "max_inflight": row.max_inflight,
+        "unaccepted": unaccepted,
+        "admits_when_idle": row.admits_when_idle,
         "free_memory_kib": row.free_memory_kib if row.HasField("free_memory_kib") else None,
+        "lent_kib": ledger.lent(row),
+        "idle_free_kib": row.idle_free_kib if row.HasField("idle_free_kib") else None,
+        "idle_declined_kib": row.idle_declined_kib if row.HasField("idle_declined_kib") else None,
         "running": [
             {
                 "dispatch_id": run.dispatch_id,
@@ -107,6 +130,7 @@ def _worker(table: Table, row: WorkerRow, ledger: Ledger) -> dict[str, Any]:
                 "accepted": run.accepted,
                 "revoked": run.revoked,
                 "kill_requested_at_us": run.kill_requested_at_us or None,
+                "heard_at_us": run.heard_at_us,
                 "amounts": ledger.charged(run.requirement_id),
             }
             for run in row.running

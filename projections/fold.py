@@ -2,19 +2,20 @@
 
 It is written apart from the core's `evolve` on purpose: the one keeps a live scheduler's objects, the other keeps rows on a
 disk, and a test holds each against the other. What is charged to a worker is not stored: it follows from the requirement ids of
-what it runs and the instance's configuration (`projections.fleet`).
+what it runs and the instance's configuration (`projections.fleet`). The folds live in projections/folding, by concern.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from events import events as e
-from projections import keys
-from projections.fold_operations import OPERATION_FOLDS
-from projections.fold_workers import WORKER_FOLDS
-from projections.row_access import instance_at
+from projections.folding.clients import CLIENT_FOLDS
+from projections.folding.holds import HOLD_FOLDS
+from projections.folding.operations import OPERATION_FOLDS
+from projections.folding.shard import SHARD_FOLDS
+from projections.folding.waiting import WAITING_FOLDS
+from projections.folding.workers import WORKER_FOLDS
 from projections.table import Table
-from proto.gen.headway.v1.rows_pb2 import CounterRow, InstanceRow, WorkerRow
 
 
 def fold(table: Table, event: e.Event) -> None:
@@ -31,95 +32,11 @@ def fold(table: Table, event: e.Event) -> None:
         shard.facts_position = event.cause_offset
 
 
-def _leader_elected(table: Table, event: e.LeaderElected) -> None:
-    shard = table.shard
-    shard.leader_epoch = event.leader_epoch
-    shard.elections += 1
-    shard.elected_at_us = event.at_us
-    shard.cluster_id = event.cluster_id
-    shard.facts_topic_id = event.facts_topic_id
-    shard.events_topic_id = event.events_topic_id
-    shard.build = event.build
-
-
-def _ticked(table: Table, event: e.Ticked) -> None:
-    """Only time passes, and that is the shard row's."""
-
-
-def _log_silent(table: Table, event: e.LogSilent) -> None:
-    table.flush()
-    prefix = table.key(keys.WORKER)
-    for key in [key for key, _ in table.scan(prefix)]:
-        worker = table.row(key, WorkerRow)
-        worker.last_seen_us += event.gap_us
-        for run in worker.running:
-            if run.revoked:
-                run.kill_requested_at_us += event.gap_us
-        table.put(key, worker)
-    table.shard.silences += 1
-    table.shard.silent_us += event.gap_us
-
-
-def _fact_ignored(table: Table, event: e.FactIgnored) -> None:
-    _count(table, b"i", event.reason, event.at_us)
-
-
-def _fact_rejected(table: Table, event: e.FactRejected) -> None:
-    _count(table, b"r", event.reason, event.at_us)
-
-
-def _key_parked(table: Table, event: e.KeyParked) -> None:
-    table.put(table.key(keys.PARKED, event.key.encode()), keys.number(event.seq))
-
-
-def _key_released(table: Table, event: e.KeyReleased) -> None:
-    table.delete(table.key(keys.PARKED, event.key.encode()))
-
-
-def _requirement_defined(table: Table, event: e.RequirementDefined) -> None:
-    table.put(table.key(keys.REQUIREMENT, event.requirement_id.to_bytes(4, "big")), event.requirements)
-
-
-def _count(table: Table, letter: bytes, reason: int, at_us: int) -> None:
-    key = table.key(keys.COUNTER, letter + int(reason).to_bytes(2, "big"))
-    row = table.find(key, CounterRow) or CounterRow()
-    row.count += 1
-    row.last_at_us = at_us
-    table.put(key, row)
-
-
-def _configured(table: Table, event: e.Configured) -> None:
-    key = table.key(keys.INSTANCE, event.instance.encode())
-    row = table.find(key, InstanceRow) or InstanceRow(name=event.instance)
-    row.config_json = event.config_json
-    row.configured_at_us = event.at_us
-    table.put(key, row)
-
-
-def _instance_paused(table: Table, event: e.InstancePaused) -> None:
-    key, row = instance_at(table, event.instance)
-    row.paused = True
-    table.put(key, row)
-
-
-def _instance_resumed(table: Table, event: e.InstanceResumed) -> None:
-    key, row = instance_at(table, event.instance)
-    row.paused = False
-    table.put(key, row)
-
-
 FOLDS: dict[type, Callable[[Table, Any], None]] = {
-    e.LeaderElected: _leader_elected,
-    e.Ticked: _ticked,
-    e.LogSilent: _log_silent,
-    e.FactIgnored: _fact_ignored,
-    e.FactRejected: _fact_rejected,
-    e.KeyParked: _key_parked,
-    e.KeyReleased: _key_released,
-    e.Configured: _configured,
-    e.InstancePaused: _instance_paused,
-    e.InstanceResumed: _instance_resumed,
-    e.RequirementDefined: _requirement_defined,
+    **SHARD_FOLDS,
     **OPERATION_FOLDS,
+    **CLIENT_FOLDS,
+    **WAITING_FOLDS,
     **WORKER_FOLDS,
+    **HOLD_FOLDS,
 }

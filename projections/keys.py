@@ -10,6 +10,7 @@
     ...              o       operation id (8)                       OperationRow
     ...              q       instance + sort key (17)               operation id: the queue, in dispatch order
     ...              r       requirement id (4)                     canonical requirements
+    ...              s       instance + client or invocation        ShareRow
     ...              w       instance + endpoint                    WorkerRow
 
 Numbers are big-endian, so that bytes sort as they do. An instance inside a key has its length before it (2 bytes), so that
@@ -29,6 +30,7 @@ PARKED: Final = b"k"
 OPERATION: Final = b"o"
 QUEUED: Final = b"q"
 REQUIREMENT: Final = b"r"
+SHARE: Final = b"s"
 WORKER: Final = b"w"
 
 LETTERS: Final = {
@@ -41,6 +43,7 @@ LETTERS: Final = {
     OPERATION: "operation",
     QUEUED: "queued",
     REQUIREMENT: "requirement",
+    SHARE: "share",
     WORKER: "worker",
 }
 
@@ -64,9 +67,9 @@ def named(name: str) -> bytes:
     return len(encoded).to_bytes(2, "big") + encoded
 
 
-def queue_place(priority: int, queued_at_us: int, operation_id: int) -> bytes:
+def queue_place(priority: int, time_us: int, operation_id: int) -> bytes:
     """An operation's place in the queue: bytes that sort in dispatch order."""
-    return sort_key(priority, queued_at_us, operation_id).to_bytes(SORT_KEY_BYTES, "big")
+    return sort_key(priority, time_us, operation_id).to_bytes(SORT_KEY_BYTES, "big")
 
 
 def after_prefix(prefix: bytes) -> bytes:
@@ -86,7 +89,7 @@ def readable(key: bytes) -> str:
             said = f"{'ignored' if rest[:1] == b'i' else 'rejected'} {int.from_bytes(rest[1:], 'big')}"
         case b"o" | b"r":
             said = str(int.from_bytes(rest, "big"))
-        case b"c" | b"w":
+        case b"c" | b"s" | b"w":
             instance, tail = _split(rest)
             said = f"{instance}/{tail.decode(errors='replace')}"
         case b"f":

@@ -30,14 +30,22 @@ def worker_at(table: Table, instance: str, endpoint: str) -> tuple[bytes, Worker
 
 
 def queue_key(table: Table, row: OperationRow) -> bytes:
-    """An operation's place in the queue."""
-    place = keys.queue_place(row.priority, row.queued_at_us, row.operation_id)
+    """An operation's place in the queue: by priority and queued time, or as fairness or aging put it."""
+    if row.HasField("order"):
+        place = keys.queue_place(row.order.priority, row.order.time_us, row.operation_id)
+    else:
+        place = keys.queue_place(row.priority, row.queued_at_us, row.operation_id)
     return table.key(keys.QUEUED, keys.named(row.instance) + place)
 
 
-def client_key(table: Table, row: OperationRow) -> bytes:
+def client_key(table: Table, instance: str, client_operation_id: str) -> bytes:
     """Where the holder of a client_operation_id stands."""
-    return table.key(keys.CLIENT, keys.named(row.instance) + row.client_operation_id.encode())
+    return table.key(keys.CLIENT, keys.named(instance) + client_operation_id.encode())
+
+
+def client_operation_ids(row: OperationRow) -> list[str]:
+    """The ids an operation is known by, the first one's first."""
+    return [client.client_operation_id for client in row.clients] or [row.client_operation_id]
 
 
 def run_of(worker: WorkerRow, dispatch_id: int) -> RunRow | None:

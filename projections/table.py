@@ -12,7 +12,13 @@ from projections.rows import Rows
 from proto.gen.headway.v1 import rows_pb2
 
 Row: TypeAlias = (
-    rows_pb2.ShardRow | rows_pb2.OperationRow | rows_pb2.WorkerRow | rows_pb2.InstanceRow | rows_pb2.CounterRow | bytes
+    rows_pb2.ShardRow
+    | rows_pb2.OperationRow
+    | rows_pb2.WorkerRow
+    | rows_pb2.InstanceRow
+    | rows_pb2.CounterRow
+    | rows_pb2.ShareRow
+    | bytes
 )
 MessageRow = TypeVar(
     "MessageRow",
@@ -21,6 +27,7 @@ MessageRow = TypeVar(
     rows_pb2.WorkerRow,
     rows_pb2.InstanceRow,
     rows_pb2.CounterRow,
+    rows_pb2.ShareRow,
 )
 
 KEPT_ROWS = 50_000

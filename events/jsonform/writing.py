@@ -26,7 +26,7 @@ def _pairs(properties: Properties) -> list[JsonObject]:
     return [{"name": name, "value": value} for name, value in properties]
 
 
-def _properties(found: Properties | tuple[str, ...]) -> list[JsonObject] | list[str]:
+def _properties(found: Properties | tuple[str, ...]) -> list[JsonObject | str]:
     """Pairs where a worker declares them, names where an event speaks of those an action asks for."""
     return [item if isinstance(item, str) else {"name": item[0], "value": item[1]} for item in found]
 

@@ -1,4 +1,5 @@
 from proto.gen.headway.v1 import common_pb2 as _common_pb2
+from proto.gen.headway.v1 import events_pb2 as _events_pb2
 from proto.gen.headway.v1 import reasons_pb2 as _reasons_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -15,10 +16,14 @@ class Stage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STAGE_QUEUED: _ClassVar[Stage]
     STAGE_EXECUTING: _ClassVar[Stage]
     STAGE_FINISHED: _ClassVar[Stage]
+    STAGE_CACHE_CHECK: _ClassVar[Stage]
+    STAGE_FORWARDED: _ClassVar[Stage]
 STAGE_UNSPECIFIED: Stage
 STAGE_QUEUED: Stage
 STAGE_EXECUTING: Stage
 STAGE_FINISHED: Stage
+STAGE_CACHE_CHECK: Stage
+STAGE_FORWARDED: Stage
 
 class ShardRow(_message.Message):
     __slots__ = ("seq", "next_offset", "events", "chain", "now_us", "leader_epoch", "elections", "elected_at_us", "facts_position", "cluster_id", "facts_topic_id", "events_topic_id", "build", "stale_events", "silences", "silent_us")
@@ -57,7 +62,7 @@ class ShardRow(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., next_offset: _Optional[int] = ..., events: _Optional[int] = ..., chain: _Optional[bytes] = ..., now_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elections: _Optional[int] = ..., elected_at_us: _Optional[int] = ..., facts_position: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ..., stale_events: _Optional[int] = ..., silences: _Optional[int] = ..., silent_us: _Optional[int] = ...) -> None: ...
 
 class DispatchRow(_message.Message):
-    __slots__ = ("dispatch_id", "endpoint", "connection_id", "dispatched_at_us", "accepted", "accepted_at_us", "overtook")
+    __slots__ = ("dispatch_id", "endpoint", "connection_id", "dispatched_at_us", "accepted", "accepted_at_us", "overtook", "backfilled")
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +70,7 @@ class DispatchRow(_message.Message):
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_AT_US_FIELD_NUMBER: _ClassVar[int]
     OVERTOOK_FIELD_NUMBER: _ClassVar[int]
+    BACKFILLED_FIELD_NUMBER: _ClassVar[int]
     dispatch_id: int
     endpoint: str
     connection_id: int
@@ -72,10 +78,25 @@ class DispatchRow(_message.Message):
     accepted: bool
     accepted_at_us: int
     overtook: int
-    def __init__(self, dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatched_at_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., accepted_at_us: _Optional[int] = ..., overtook: _Optional[int] = ...) -> None: ...
+    backfilled: bool
+    def __init__(self, dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatched_at_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., accepted_at_us: _Optional[int] = ..., overtook: _Optional[int] = ..., backfilled: _Optional[bool] = ...) -> None: ...
+
+class ClientRow(_message.Message):
+    __slots__ = ("client_operation_id", "client_id", "attached", "last_heard_us", "left")
+    CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTACHED_FIELD_NUMBER: _ClassVar[int]
+    LAST_HEARD_US_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    client_operation_id: str
+    client_id: str
+    attached: bool
+    last_heard_us: int
+    left: _reasons_pb2.ClientLeaving
+    def __init__(self, client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., attached: _Optional[bool] = ..., last_heard_us: _Optional[int] = ..., left: _Optional[_Union[_reasons_pb2.ClientLeaving, str]] = ...) -> None: ...
 
 class OperationRow(_message.Message):
-    __slots__ = ("operation_id", "instance", "client_operation_id", "requirement_id", "priority", "queued_at_us", "queued_since_us", "stage", "command", "action_digest", "timeout_us", "expected_duration_us", "client_id", "invocation_id", "target_id", "mnemonic", "cacheable", "skip_cache_lookup", "attached", "clamped_us", "dispatch", "dispatches", "job_failures", "worker_losses", "free_requeues", "requeue_cause", "requeue_message", "requeue_endpoint", "outcome", "finished_at_us", "finished_seq", "exit_code", "message", "stdout_tail", "stderr_tail", "usage")
+    __slots__ = ("operation_id", "instance", "client_operation_id", "requirement_id", "priority", "queued_at_us", "queued_since_us", "stage", "command", "action_digest", "timeout_us", "expected_duration_us", "client_id", "invocation_id", "target_id", "mnemonic", "cacheable", "skip_cache_lookup", "attached", "clamped_us", "dispatch", "dispatches", "job_failures", "worker_losses", "free_requeues", "requeue_cause", "requeue_message", "requeue_endpoint", "outcome", "finished_at_us", "finished_seq", "exit_code", "message", "stdout_tail", "stderr_tail", "usage", "escalations", "asked_requirement_id", "order", "clients", "upstream", "upstream_state")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +133,12 @@ class OperationRow(_message.Message):
     STDOUT_TAIL_FIELD_NUMBER: _ClassVar[int]
     STDERR_TAIL_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    ESCALATIONS_FIELD_NUMBER: _ClassVar[int]
+    ASKED_REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_STATE_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     instance: str
     client_operation_id: str
@@ -148,10 +175,16 @@ class OperationRow(_message.Message):
     stdout_tail: bytes
     stderr_tail: bytes
     usage: _common_pb2.ResourceUsage
-    def __init__(self, operation_id: _Optional[int] = ..., instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., requirement_id: _Optional[int] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., queued_since_us: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., command: _Optional[bytes] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., attached: _Optional[bool] = ..., clamped_us: _Optional[int] = ..., dispatch: _Optional[_Union[DispatchRow, _Mapping]] = ..., dispatches: _Optional[int] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., requeue_cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., requeue_message: _Optional[str] = ..., requeue_endpoint: _Optional[str] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., finished_at_us: _Optional[int] = ..., finished_seq: _Optional[int] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ...) -> None: ...
+    escalations: int
+    asked_requirement_id: int
+    order: _events_pb2.QueueOrder
+    clients: _containers.RepeatedCompositeFieldContainer[ClientRow]
+    upstream: str
+    upstream_state: _reasons_pb2.UpstreamState
+    def __init__(self, operation_id: _Optional[int] = ..., instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., requirement_id: _Optional[int] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., queued_since_us: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., command: _Optional[bytes] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., attached: _Optional[bool] = ..., clamped_us: _Optional[int] = ..., dispatch: _Optional[_Union[DispatchRow, _Mapping]] = ..., dispatches: _Optional[int] = ..., job_failures: _Optional[int] = ..., worker_losses: _Optional[int] = ..., free_requeues: _Optional[int] = ..., requeue_cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., requeue_message: _Optional[str] = ..., requeue_endpoint: _Optional[str] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., finished_at_us: _Optional[int] = ..., finished_seq: _Optional[int] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., stdout_tail: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., usage: _Optional[_Union[_common_pb2.ResourceUsage, _Mapping]] = ..., escalations: _Optional[int] = ..., asked_requirement_id: _Optional[int] = ..., order: _Optional[_Union[_events_pb2.QueueOrder, _Mapping]] = ..., clients: _Optional[_Iterable[_Union[ClientRow, _Mapping]]] = ..., upstream: _Optional[str] = ..., upstream_state: _Optional[_Union[_reasons_pb2.UpstreamState, str]] = ...) -> None: ...
 
 class RunRow(_message.Message):
-    __slots__ = ("dispatch_id", "operation_id", "requirement_id", "since_us", "accepted", "revoked", "kill_requested_at_us")
+    __slots__ = ("dispatch_id", "operation_id", "requirement_id", "since_us", "accepted", "revoked", "kill_requested_at_us", "heard_at_us", "silent_us")
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +192,8 @@ class RunRow(_message.Message):
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     KILL_REQUESTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    HEARD_AT_US_FIELD_NUMBER: _ClassVar[int]
+    SILENT_US_FIELD_NUMBER: _ClassVar[int]
     dispatch_id: int
     operation_id: int
     requirement_id: int
@@ -166,10 +201,12 @@ class RunRow(_message.Message):
     accepted: bool
     revoked: bool
     kill_requested_at_us: int
-    def __init__(self, dispatch_id: _Optional[int] = ..., operation_id: _Optional[int] = ..., requirement_id: _Optional[int] = ..., since_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., revoked: _Optional[bool] = ..., kill_requested_at_us: _Optional[int] = ...) -> None: ...
+    heard_at_us: int
+    silent_us: int
+    def __init__(self, dispatch_id: _Optional[int] = ..., operation_id: _Optional[int] = ..., requirement_id: _Optional[int] = ..., since_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., revoked: _Optional[bool] = ..., kill_requested_at_us: _Optional[int] = ..., heard_at_us: _Optional[int] = ..., silent_us: _Optional[int] = ...) -> None: ...
 
 class WorkerRow(_message.Message):
-    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches")
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches", "admits_when_idle", "reported_with", "idle_free_kib", "idle_declined_kib", "resume_at_kib")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +222,11 @@ class WorkerRow(_message.Message):
     FREE_MEMORY_KIB_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     DISPATCHES_FIELD_NUMBER: _ClassVar[int]
+    ADMITS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
+    REPORTED_WITH_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FREE_KIB_FIELD_NUMBER: _ClassVar[int]
+    IDLE_DECLINED_KIB_FIELD_NUMBER: _ClassVar[int]
+    RESUME_AT_KIB_FIELD_NUMBER: _ClassVar[int]
     instance: str
     endpoint: str
     boot_epoch: int
@@ -200,7 +242,64 @@ class WorkerRow(_message.Message):
     free_memory_kib: int
     running: _containers.RepeatedCompositeFieldContainer[RunRow]
     dispatches: int
-    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ...) -> None: ...
+    admits_when_idle: bool
+    reported_with: _containers.RepeatedScalarFieldContainer[int]
+    idle_free_kib: int
+    idle_declined_kib: int
+    resume_at_kib: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ..., admits_when_idle: _Optional[bool] = ..., reported_with: _Optional[_Iterable[int]] = ..., idle_free_kib: _Optional[int] = ..., idle_declined_kib: _Optional[int] = ..., resume_at_kib: _Optional[int] = ...) -> None: ...
+
+class HoldRow(_message.Message):
+    __slots__ = ("operation_id", "endpoint", "requirement_id", "made_at_us", "waited_us", "overtaken_by", "free_at_us", "candidates", "more_candidates", "excluded", "moves", "moved", "moved_at_us")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    MADE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    WAITED_US_FIELD_NUMBER: _ClassVar[int]
+    OVERTAKEN_BY_FIELD_NUMBER: _ClassVar[int]
+    FREE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    MORE_CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    MOVED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    operation_id: int
+    endpoint: str
+    requirement_id: int
+    made_at_us: int
+    waited_us: int
+    overtaken_by: int
+    free_at_us: int
+    candidates: _containers.RepeatedCompositeFieldContainer[_events_pb2.HoldCandidate]
+    more_candidates: int
+    excluded: _containers.RepeatedCompositeFieldContainer[_events_pb2.HoldExclusionCount]
+    moves: int
+    moved: _reasons_pb2.HoldMove
+    moved_at_us: int
+    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., requirement_id: _Optional[int] = ..., made_at_us: _Optional[int] = ..., waited_us: _Optional[int] = ..., overtaken_by: _Optional[int] = ..., free_at_us: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[_events_pb2.HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[_events_pb2.HoldExclusionCount, _Mapping]]] = ..., moves: _Optional[int] = ..., moved: _Optional[_Union[_reasons_pb2.HoldMove, str]] = ..., moved_at_us: _Optional[int] = ...) -> None: ...
+
+class HoldCount(_message.Message):
+    __slots__ = ("reason", "count", "held_us")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    HELD_US_FIELD_NUMBER: _ClassVar[int]
+    reason: _reasons_pb2.HoldEnd
+    count: int
+    held_us: int
+    def __init__(self, reason: _Optional[_Union[_reasons_pb2.HoldEnd, str]] = ..., count: _Optional[int] = ..., held_us: _Optional[int] = ...) -> None: ...
+
+class UnsatisfiableRow(_message.Message):
+    __slots__ = ("requirement_id", "since_us", "properties", "no_workers")
+    REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    NO_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    requirement_id: int
+    since_us: int
+    properties: _containers.RepeatedScalarFieldContainer[str]
+    no_workers: bool
+    def __init__(self, requirement_id: _Optional[int] = ..., since_us: _Optional[int] = ..., properties: _Optional[_Iterable[str]] = ..., no_workers: _Optional[bool] = ...) -> None: ...
 
 class OutcomeCount(_message.Message):
     __slots__ = ("outcome", "count")
@@ -219,7 +318,7 @@ class RequeueCount(_message.Message):
     def __init__(self, cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class InstanceRow(_message.Message):
-    __slots__ = ("name", "config_json", "configured_at_us", "paused", "queued", "executing", "finished", "workers", "outcomes", "requeues", "dispatches", "forgotten_through_seq")
+    __slots__ = ("name", "config_json", "configured_at_us", "paused", "queued", "executing", "finished", "workers", "outcomes", "requeues", "dispatches", "forgotten_through_seq", "checking", "forwarded", "hold", "no_candidate_for", "no_candidate_since_us", "excluded", "holds", "hold_ends", "hold_moves", "unsatisfiable", "hints", "hints_loaded_at_us", "virtual_us")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +331,19 @@ class InstanceRow(_message.Message):
     REQUEUES_FIELD_NUMBER: _ClassVar[int]
     DISPATCHES_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    CHECKING_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    NO_CANDIDATE_FOR_FIELD_NUMBER: _ClassVar[int]
+    NO_CANDIDATE_SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_ENDS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MOVES_FIELD_NUMBER: _ClassVar[int]
+    UNSATISFIABLE_FIELD_NUMBER: _ClassVar[int]
+    HINTS_FIELD_NUMBER: _ClassVar[int]
+    HINTS_LOADED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_US_FIELD_NUMBER: _ClassVar[int]
     name: str
     config_json: str
     configured_at_us: int
@@ -244,7 +356,26 @@ class InstanceRow(_message.Message):
     requeues: _containers.RepeatedCompositeFieldContainer[RequeueCount]
     dispatches: int
     forgotten_through_seq: int
-    def __init__(self, name: _Optional[str] = ..., config_json: _Optional[str] = ..., configured_at_us: _Optional[int] = ..., paused: _Optional[bool] = ..., queued: _Optional[int] = ..., executing: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[OutcomeCount, _Mapping]]] = ..., requeues: _Optional[_Iterable[_Union[RequeueCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., forgotten_through_seq: _Optional[int] = ...) -> None: ...
+    checking: int
+    forwarded: int
+    hold: HoldRow
+    no_candidate_for: int
+    no_candidate_since_us: int
+    excluded: _containers.RepeatedCompositeFieldContainer[_events_pb2.HoldExclusionCount]
+    holds: int
+    hold_ends: _containers.RepeatedCompositeFieldContainer[HoldCount]
+    hold_moves: int
+    unsatisfiable: _containers.RepeatedCompositeFieldContainer[UnsatisfiableRow]
+    hints: int
+    hints_loaded_at_us: int
+    virtual_us: int
+    def __init__(self, name: _Optional[str] = ..., config_json: _Optional[str] = ..., configured_at_us: _Optional[int] = ..., paused: _Optional[bool] = ..., queued: _Optional[int] = ..., executing: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[OutcomeCount, _Mapping]]] = ..., requeues: _Optional[_Iterable[_Union[RequeueCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., forgotten_through_seq: _Optional[int] = ..., checking: _Optional[int] = ..., forwarded: _Optional[int] = ..., hold: _Optional[_Union[HoldRow, _Mapping]] = ..., no_candidate_for: _Optional[int] = ..., no_candidate_since_us: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[_events_pb2.HoldExclusionCount, _Mapping]]] = ..., holds: _Optional[int] = ..., hold_ends: _Optional[_Iterable[_Union[HoldCount, _Mapping]]] = ..., hold_moves: _Optional[int] = ..., unsatisfiable: _Optional[_Iterable[_Union[UnsatisfiableRow, _Mapping]]] = ..., hints: _Optional[int] = ..., hints_loaded_at_us: _Optional[int] = ..., virtual_us: _Optional[int] = ...) -> None: ...
+
+class ShareRow(_message.Message):
+    __slots__ = ("tag_us",)
+    TAG_US_FIELD_NUMBER: _ClassVar[int]
+    tag_us: int
+    def __init__(self, tag_us: _Optional[int] = ...) -> None: ...
 
 class CounterRow(_message.Message):
     __slots__ = ("count", "last_at_us")

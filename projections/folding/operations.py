@@ -5,9 +5,23 @@ from typing import Any
 
 from events import events as e
 from events.reasons import Outcome, RequeueCause
+from events.values import QueueOrder
 from projections import keys
-from projections.row_access import client_key, instance_at, operation_at, promote, queue_key, run_of, settle, worker_at
+from projections.folding.clients import first_client
+from projections.row_access import (
+    client_key,
+    client_operation_ids,
+    instance_at,
+    operation_at,
+    promote,
+    queue_key,
+    run_of,
+    settle,
+    worker_at,
+)
+from projections.stages import enter_stage
 from projections.table import MissingRow, Table
+from proto.gen.headway.v1 import events_pb2
 from proto.gen.headway.v1.rows_pb2 import (
     STAGE_EXECUTING,
     STAGE_FINISHED,
@@ -17,13 +31,13 @@ from proto.gen.headway.v1.rows_pb2 import (
     OperationRow,
     OutcomeCount,
     RequeueCount,
+    ShareRow,
 )
 
 PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE)
 
 
 def _operation_queued(table: Table, event: e.OperationQueued) -> None:
-    instance_key, instance = instance_at(table, event.instance)
     row = OperationRow(
         operation_id=event.cause_offset,
         instance=event.instance,
@@ -32,7 +46,6 @@ def _operation_queued(table: Table, event: e.OperationQueued) -> None:
         priority=event.priority,
         queued_at_us=event.queued_at_us,
         queued_since_us=event.queued_at_us,
-        stage=STAGE_QUEUED,
         command=event.command,
         timeout_us=event.timeout_us,
         expected_duration_us=event.expected_duration_us,
@@ -44,24 +57,42 @@ def _operation_queued(table: Table, event: e.OperationQueued) -> None:
         skip_cache_lookup=event.skip_cache_lookup,
         attached=event.attached,
         clamped_us=event.clamped_us,
+        asked_requirement_id=event.asked_requirement_id,
     )
     if event.action_digest.hash:
         row.action_digest.hash = event.action_digest.hash
         row.action_digest.size_bytes = event.action_digest.size_bytes
-    instance.queued += 1
+    if event.attached:
+        row.clients.append(first_client(row, event.at_us))
+    _order(table, row, event.order)
+    enter_stage(table, row, STAGE_QUEUED)
     identity = keys.number(row.operation_id)
     table.put(table.key(keys.OPERATION, identity), row)
-    table.put(client_key(table, row), identity)
-    table.put(queue_key(table, row), identity)
-    table.put(instance_key, instance)
+    table.put(client_key(table, row.instance, row.client_operation_id), identity)
+
+
+def _order(table: Table, row: OperationRow, order: QueueOrder | None) -> None:
+    """Put the operation where fairness or aging wants it, and charge whoever shares."""
+    if order is None:
+        row.ClearField("order")
+        return
+    row.order.CopyFrom(events_pb2.QueueOrder(**order._asdict()))
+    if order.share_of:
+        key = share_key(table, row.instance, order.share_of)
+        share = table.find(key, ShareRow) or ShareRow()
+        share.tag_us = max(share.tag_us, order.time_us + order.cost_us)
+        table.put(key, share)
+
+
+def share_key(table: Table, instance: str, share_of: str) -> bytes:
+    """Where what one client or invocation was served stands."""
+    return table.key(keys.SHARE, keys.named(instance) + share_of.encode())
 
 
 def _operation_dispatched(table: Table, event: e.OperationDispatched) -> None:
     key, row = operation_at(table, event.operation_id)
-    instance_key, instance = instance_at(table, row.instance)
     worker_key, worker = worker_at(table, row.instance, event.endpoint)
-    table.delete(queue_key(table, row))
-    row.stage = STAGE_EXECUTING
+    instance = enter_stage(table, row, STAGE_EXECUTING)
     row.dispatches += 1
     row.dispatch.CopyFrom(
         DispatchRow(
@@ -70,6 +101,7 @@ def _operation_dispatched(table: Table, event: e.OperationDispatched) -> None:
             connection_id=event.connection_id,
             dispatched_at_us=event.at_us,
             overtook=event.overtook,
+            backfilled=event.backfilled,
         )
     )
     worker.running.add(
@@ -77,15 +109,17 @@ def _operation_dispatched(table: Table, event: e.OperationDispatched) -> None:
         operation_id=event.operation_id,
         requirement_id=row.requirement_id,
         since_us=event.at_us,
+        heard_at_us=event.at_us,
     )
     worker.dispatches += 1
     worker.recency = event.seq  # promoted, but not heard
-    instance.queued -= 1
-    instance.executing += 1
     instance.dispatches += 1
+    if row.HasField("order") and row.order.share_of:
+        instance.virtual_us = max(instance.virtual_us, row.order.time_us)
+    if instance.HasField("hold") and instance.hold.operation_id == row.operation_id:
+        instance.ClearField("hold")  # how it ended follows; no table ever shows both
     table.put(key, row)
     table.put(worker_key, worker)
-    table.put(instance_key, instance)
 
 
 def _operation_accepted(table: Table, event: e.OperationAccepted) -> None:
@@ -97,6 +131,7 @@ def _operation_accepted(table: Table, event: e.OperationAccepted) -> None:
     run = run_of(worker, event.dispatch_id)
     if run is not None:
         run.accepted = True
+        run.heard_at_us = event.at_us
     promote(worker, event)
     table.put(key, row)
     table.put(worker_key, worker)
@@ -105,13 +140,16 @@ def _operation_accepted(table: Table, event: e.OperationAccepted) -> None:
 def _operation_requeued(table: Table, event: e.OperationRequeued) -> None:
     key, row = operation_at(table, event.operation_id)
     _check_current(row, event.dispatch_id)
-    instance_key, instance = instance_at(table, row.instance)
     worker_key, worker = worker_at(table, row.instance, row.dispatch.endpoint)
-    row.stage = STAGE_QUEUED
+    instance = enter_stage(table, row, STAGE_QUEUED)
     row.queued_since_us = event.at_us
     row.job_failures = event.job_failures
     row.worker_losses = event.worker_losses
     row.free_requeues = event.free_requeues
+    row.escalations = event.escalations
+    if event.requirement_id:
+        row.asked_requirement_id = row.asked_requirement_id or row.requirement_id
+        row.requirement_id = event.requirement_id
     row.requeue_cause = event.cause
     row.requeue_message = event.message
     row.requeue_endpoint = row.dispatch.endpoint
@@ -125,25 +163,16 @@ def _operation_requeued(table: Table, event: e.OperationRequeued) -> None:
     elif event.cause is RequeueCause.JOB_ERROR:
         worker.paused = False
         promote(worker, event)
-    instance.executing -= 1
-    instance.queued += 1
     _count_requeue(instance, event.cause)
     table.put(key, row)
-    table.put(queue_key(table, row), keys.number(row.operation_id))
     table.put(worker_key, worker)
-    table.put(instance_key, instance)
 
 
 def _operation_finished(table: Table, event: e.OperationFinished) -> None:
     key, row = operation_at(table, event.operation_id)
-    instance_key, instance = instance_at(table, row.instance)
     if row.stage == STAGE_EXECUTING:
-        instance.executing -= 1
         _end_run(table, row, event)
-    else:
-        instance.queued -= 1
-        table.delete(queue_key(table, row))
-    row.stage = STAGE_FINISHED
+    instance = enter_stage(table, row, STAGE_FINISHED)
     row.outcome = event.outcome
     row.finished_at_us = event.at_us
     row.finished_seq = event.seq
@@ -155,13 +184,11 @@ def _operation_finished(table: Table, event: e.OperationFinished) -> None:
     row.worker_losses = event.worker_losses
     if any(event.usage):
         row.usage.wall_us, row.usage.cpu_us, row.usage.peak_memory_kib = event.usage
-    instance.finished += 1
     _count_outcome(instance, event.outcome)
     identity = keys.number(row.operation_id)
     finished_key = table.key(keys.FINISHED, keys.named(row.instance) + keys.number(event.seq))
     table.put(key, row)
     table.put(finished_key, identity)
-    table.put(instance_key, instance)
 
 
 def _end_run(table: Table, row: OperationRow, event: e.OperationFinished) -> None:
@@ -180,9 +207,10 @@ def _operation_reprioritised(table: Table, event: e.OperationReprioritised) -> N
     key, row = operation_at(table, event.operation_id)
     if row.stage == STAGE_QUEUED:
         table.delete(queue_key(table, row))
-        row.priority = event.priority
-        table.put(queue_key(table, row), keys.number(row.operation_id))
     row.priority = event.priority
+    _order(table, row, event.order)
+    if row.stage == STAGE_QUEUED:
+        table.put(queue_key(table, row), keys.number(row.operation_id))
     table.put(key, row)
 
 
@@ -195,9 +223,11 @@ def _operations_forgotten(table: Table, event: e.OperationsForgotten) -> None:
     last = prefix + keys.number(event.through_seq + 1)
     for finished_key, identity in list(table.rows.scan(first, last)):
         operation_key = table.key(keys.OPERATION, identity)
-        held = client_key(table, table.row(operation_key, OperationRow))
-        if table.find_bytes(held) == identity:  # else a newer operation holds the id by now
-            table.delete(held)
+        row = table.row(operation_key, OperationRow)
+        for client_operation_id in client_operation_ids(row):
+            held = client_key(table, row.instance, client_operation_id)
+            if table.find_bytes(held) == identity:  # else a newer operation holds the id by now
+                table.delete(held)
         table.delete(operation_key)
         table.delete(finished_key)
         instance.finished -= 1

@@ -43,6 +43,7 @@ def _worker_admitted(table: Table, event: e.WorkerAdmitted) -> None:
         connected_at_us=event.at_us,
         last_seen_us=event.at_us,
         recency=event.seq,
+        admits_when_idle=event.admits_when_idle,
     )
     if before is None:
         instance.workers += 1
@@ -70,6 +71,10 @@ def _worker_reported(table: Table, event: e.WorkerReported) -> None:
     worker.last_seen_us = max(worker.last_seen_us, event.at_us)
     if event.free_memory_kib is not None:
         worker.free_memory_kib = event.free_memory_kib
+        worker.ClearField("reported_with")
+        worker.reported_with.extend(run.requirement_id for run in worker.running)
+        if not worker.running:
+            worker.idle_free_kib = event.free_memory_kib
     worker.paused = False
     table.put(key, worker)
 
