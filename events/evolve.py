@@ -9,9 +9,11 @@ from typing import Any
 
 from events import events as e
 from events.errors import SequenceBroken
+from events.evolving.clients import CLIENTS_FOLDS
 from events.evolving.holds import HOLDS_FOLDS
 from events.evolving.operations import OPERATIONS_FOLDS
 from events.evolving.shard import SHARD_FOLDS
+from events.evolving.waiting import WAITING_FOLDS
 from events.evolving.workers import WORKERS_FOLDS
 from events.state import Shard
 
@@ -33,6 +35,8 @@ def evolve(shard: Shard, event: e.Event) -> None:
 HANDLERS: dict[type, Callable[[Shard, Any], None]] = {
     **SHARD_FOLDS,
     **OPERATIONS_FOLDS,
+    **CLIENTS_FOLDS,
+    **WAITING_FOLDS,
     **WORKERS_FOLDS,
     **HOLDS_FOLDS,
 }

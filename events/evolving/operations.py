@@ -4,11 +4,26 @@ from collections.abc import Callable
 from typing import Any
 
 from events import events as e
-from events.evolving.rows import charge, current_dispatch, demand_of, promote, refresh, settle
+from events.evolving.rows import (
+    charge,
+    current_dispatch,
+    demand_of,
+    dequeue,
+    drop_hold,
+    enqueue,
+    promote,
+    refresh,
+    settle,
+)
+from events.indexing import arm_client, arm_run
 from events.reasons import Outcome, RequeueCause
-from events.state import Dispatch, Operation, Shard, Stage, sort_key
+from events.state import Client, Dispatch, Instance, Operation, Shard, Stage, Worker
 
-PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE)
+PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE, RequeueCause.UNACKNOWLEDGED)
+"""Causes that pause the worker until a keepalive lifts it (B3)."""
+
+FROM_ITS_WORKER = (RequeueCause.JOB_ERROR, RequeueCause.ESCALATED)
+"""Causes that the worker reported, so that it was heard."""
 
 
 def _operation_queued(shard: Shard, event: e.OperationQueued) -> None:
@@ -21,7 +36,7 @@ def _operation_queued(shard: Shard, event: e.OperationQueued) -> None:
         event.requirement_id,
         event.priority,
         event.queued_at_us,
-        sort_key(event.priority, event.queued_at_us, operation_id),
+        0,
         event.queued_at_us,
         demand_of(shard, instance, event.requirement_id),
         event.command,
@@ -35,38 +50,61 @@ def _operation_queued(shard: Shard, event: e.OperationQueued) -> None:
         event.cacheable,
         event.skip_cache_lookup,
         event.attached,
+        asked_requirement_id=event.asked_requirement_id,
+        order=event.order,
     )
+    operation.sort_key = operation.order_key()
     shard.operations[operation_id] = operation
     instance.by_client[event.client_operation_id] = operation
-    if shard.live:
-        instance.matcher.enqueue(operation)
+    key = operation.action_key()
+    if key:
+        instance.by_action[key] = operation
+    if event.attached:
+        client = Client(event.client_operation_id, event.client_id, True, event.at_us)
+        operation.clients = {event.client_operation_id: client}
+        if shard.live:
+            arm_client(shard, instance, operation, client)
+    if event.order is not None and event.order.cost_us:
+        instance.shares.tags[event.order.share_of] = event.order.time_us + event.order.cost_us
+    enqueue(shard, instance, operation)
 
 
 def _operation_dispatched(shard: Shard, event: e.OperationDispatched) -> None:
     operation = shard.operations[event.operation_id]
     instance = shard.instances[operation.instance]
     worker = instance.workers[event.endpoint]
-    if shard.live:
-        instance.matcher.dequeue(operation)
+    dequeue(shard, instance, operation)
     dispatch = Dispatch(
         event.seq, operation.operation_id, operation, worker, event.connection_id, event.at_us, operation.demand
     )
+    dispatch.heard_at_us = event.at_us
     operation.dispatch = dispatch
     operation.stage = Stage.EXECUTING
     worker.running[event.seq] = dispatch
+    worker.unaccepted += 1
     charge(worker, operation.demand)
     worker.recency = event.seq  # promoted, but not heard
-    refresh(shard, worker)
+    if instance.hold is not None and instance.hold.operation is operation:
+        drop_hold(shard, instance)  # no state shows both; HoldReleased follows and says so
+    if operation.order is not None and operation.order.cost_us:
+        shares = instance.shares
+        shares.virtual_us = max(shares.virtual_us, operation.order.time_us)
+    if shard.live:
+        instance.matcher.refresh(worker)
+        arm_run(shard, instance, dispatch)
 
 
 def _operation_accepted(shard: Shard, event: e.OperationAccepted) -> None:
     dispatch = current_dispatch(shard.operations[event.operation_id], event.dispatch_id, event.seq)
     dispatch.accepted = True
+    dispatch.heard_at_us = event.at_us
+    dispatch.worker.unaccepted -= 1
     promote(shard, dispatch.worker, event)
 
 
 def _operation_requeued(shard: Shard, event: e.OperationRequeued) -> None:
     operation = shard.operations[event.operation_id]
+    instance = shard.instances[operation.instance]
     dispatch = current_dispatch(operation, event.dispatch_id, event.seq)
     operation.dispatch = None
     operation.stage = Stage.QUEUED
@@ -74,19 +112,35 @@ def _operation_requeued(shard: Shard, event: e.OperationRequeued) -> None:
     operation.job_failures = event.job_failures
     operation.worker_losses = event.worker_losses
     operation.free_requeues = event.free_requeues
+    operation.escalations = event.escalations
+    if event.requirement_id:
+        operation.asked_requirement_id = operation.asked_requirement_id or operation.requirement_id
+        operation.requirement_id = event.requirement_id
+        operation.demand = demand_of(shard, instance, event.requirement_id)
     worker = dispatch.worker
     if not dispatch.revoked:
         settle(dispatch)
     if event.cause in PAUSING:
-        worker.paused = True
+        _pause(worker, event)
         promote(shard, worker, event)
-    elif event.cause == RequeueCause.JOB_ERROR:
-        worker.paused = False
+    elif event.cause in FROM_ITS_WORKER:
         promote(shard, worker, event)
     else:  # the worker is on its way out, or was not heard: it is no more recent than before
         refresh(shard, worker)
-    if shard.live:
-        shard.instances[operation.instance].matcher.enqueue(operation)
+    enqueue(shard, instance, operation)
+
+
+def _pause(worker: Worker, event: e.OperationRequeued) -> None:
+    """No more work until a keepalive lifts it. A decline that names a size says what that keepalive must report (B5)."""
+    worker.paused = True
+    worker.resume_at_kib = 0
+    if event.cause != RequeueCause.DECLINED or not event.needed_kib:
+        return
+    if worker.running:
+        worker.resume_at_kib = event.needed_kib
+    elif not worker.admits_when_idle:
+        declined = worker.idle_declined_kib
+        worker.idle_declined_kib = event.needed_kib if declined is None else min(declined, event.needed_kib)
 
 
 def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
@@ -94,38 +148,55 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
     instance = shard.instances[operation.instance]
     dispatch = operation.dispatch
     if dispatch is None:
-        if shard.live:
-            instance.matcher.dequeue(operation)
+        if operation.stage is Stage.QUEUED:
+            dequeue(shard, instance, operation)
+        _refund(instance, operation)
     else:
         operation.dispatch = None
         worker = dispatch.worker
-        if dispatch.revoked:
-            pass  # the run goes on and pays until its worker reports (K4)
-        elif event.outcome == Outcome.WORKER_LOSSES_EXHAUSTED:
+        if event.outcome == Outcome.FREE_REQUEUES_EXHAUSTED:
+            worker.paused = True
+            worker.resume_at_kib = 0
+        if not dispatch.revoked:
             settle(dispatch)
+        if event.outcome == Outcome.WORKER_LOSSES_EXHAUSTED:  # it is on its way out
             refresh(shard, worker)
-        else:
-            settle(dispatch)
-            worker.paused = event.outcome == Outcome.FREE_REQUEUES_EXHAUSTED
+        elif not dispatch.revoked:  # else the run goes on and pays until its worker reports (K4)
             promote(shard, worker, event)
+        else:
+            refresh(shard, worker)
     operation.stage = Stage.FINISHED
     operation.outcome = event.outcome
     operation.job_failures = event.job_failures
     operation.worker_losses = event.worker_losses
     operation.command = b""  # nobody is sent it again
+    key = operation.action_key()
+    if key and instance.by_action.get(key) is operation:  # only its own: the key may be a newer operation's (J3, J4)
+        del instance.by_action[key]
     instance.finished.append((event.seq, event.at_us, operation))
+
+
+def _refund(instance: Instance, operation: Operation) -> None:
+    """What never ran costs its client no share: one that takes a large build back does not wait for it."""
+    order = operation.order
+    untried = not (
+        operation.job_failures or operation.worker_losses or operation.free_requeues or operation.escalations
+    )
+    if order is not None and order.cost_us and untried and order.share_of in instance.shares.tags:
+        instance.shares.tags[order.share_of] -= order.cost_us
 
 
 def _operation_reprioritised(shard: Shard, event: e.OperationReprioritised) -> None:
     operation = shard.operations[event.operation_id]
-    indexed = shard.live and operation.stage is Stage.QUEUED
-    matcher = shard.instances[operation.instance].matcher
-    if indexed:
-        matcher.dequeue(operation)
+    instance = shard.instances[operation.instance]
+    queued = operation.stage is Stage.QUEUED
+    if queued:
+        dequeue(shard, instance, operation)
     operation.priority = event.priority
-    operation.sort_key = sort_key(event.priority, operation.queued_at_us, operation.operation_id)
-    if indexed:
-        matcher.enqueue(operation)
+    operation.order = event.order
+    operation.sort_key = operation.order_key()
+    if queued:
+        enqueue(shard, instance, operation)
 
 
 def _operations_forgotten(shard: Shard, event: e.OperationsForgotten) -> None:
@@ -134,9 +205,13 @@ def _operations_forgotten(shard: Shard, event: e.OperationsForgotten) -> None:
     while finished and finished[0][0] <= event.through_seq:
         operation = finished.popleft()[2]
         del shard.operations[operation.operation_id]
-        # Only its own: the id may by now be a newer operation's (J4).
-        if instance.by_client.get(operation.client_operation_id) is operation:
-            del instance.by_client[operation.client_operation_id]
+        for client_operation_id in operation.client_ids():
+            # Only its own: the id may by now be a newer operation's (J4).
+            if instance.by_client.get(client_operation_id) is operation:
+                del instance.by_client[client_operation_id]
+    shares = instance.shares
+    if shares.tags:  # a tag that virtual time has passed says no more than none
+        shares.tags = {name: tag for name, tag in shares.tags.items() if tag > shares.virtual_us}
 
 
 OPERATIONS_FOLDS: dict[type, Callable[[Shard, Any], None]] = {

@@ -1,9 +1,10 @@
-"""What several folds do to rows: compile demands, charge and settle workers, keep the matcher in step."""
+"""What several folds do to rows: compile demands, charge and settle workers, keep the indexes in step."""
 
 from events import events as e
 from events.codec import requirements_of
 from events.errors import SequenceBroken
 from events.fitting import Demand, compile_demand
+from events.indexing import arm_unsatisfiable
 from events.state import Dispatch, Instance, Operation, Shard, Worker
 
 
@@ -40,6 +41,8 @@ def settle(dispatch: Dispatch) -> None:
     worker = dispatch.worker
     if worker.running.pop(dispatch.dispatch_id, None) is None:
         return
+    if not dispatch.accepted and not dispatch.revoked:
+        worker.unaccepted -= 1
     for pool, amount in dispatch.demand.amounts:
         worker.remaining[pool] += amount
 
@@ -55,3 +58,28 @@ def promote(shard: Shard, worker: Worker, event: e.Event) -> None:
     worker.recency = event.seq
     worker.last_seen_us = max(worker.last_seen_us, event.at_us)
     refresh(shard, worker)
+
+
+def enqueue(shard: Shard, instance: Instance, operation: Operation) -> None:
+    """The operation waits from now on. Where indexes are live, they know, and whether any worker could run it is asked."""
+    if not shard.live:
+        return
+    instance.matcher.enqueue(operation)
+    requirement_id = operation.requirement_id
+    if requirement_id in instance.unsatisfiable:
+        arm_unsatisfiable(shard, instance, operation)
+    elif requirement_id not in instance.shapes.capable:
+        instance.shapes.unjudged[requirement_id] = None
+
+
+def dequeue(shard: Shard, instance: Instance, operation: Operation) -> None:
+    """The operation no longer waits."""
+    if shard.live:
+        instance.matcher.dequeue(operation)
+
+
+def drop_hold(shard: Shard, instance: Instance) -> None:
+    """No worker is held any more."""
+    instance.hold = None
+    if shard.live:
+        instance.matcher.release_hold()

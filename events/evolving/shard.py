@@ -27,8 +27,17 @@ def _log_silent(shard: Shard, event: e.LogSilent) -> None:
         for worker in instance.workers.values():
             worker.last_seen_us += event.gap_us
             for dispatch in worker.running.values():
+                dispatch.heard_at_us += event.gap_us
+                dispatch.silent_us += event.gap_us
                 if dispatch.revoked:
                     dispatch.kill_requested_at_us += event.gap_us
+        for requirement_id, shortage in instance.unsatisfiable.items():
+            since_us = shortage.since_us + event.gap_us
+            instance.unsatisfiable[requirement_id] = shortage._replace(since_us=since_us)
+    for operation in shard.operations.values():
+        if operation.clients is not None:
+            for client in operation.clients.values():
+                client.last_heard_us += event.gap_us
 
 
 def _fact_ignored(shard: Shard, event: e.FactIgnored) -> None:
@@ -61,11 +70,13 @@ def _configured(shard: Shard, event: e.Configured) -> None:
     for worker in instance.workers.values():
         worker.totals = worker_totals(worker.properties, instance.pools)
         worker.remaining = list(worker.totals)
+        worker.max_unaccepted = instance.config.max_unaccepted_dispatches
         for dispatch in worker.running.values():
             dispatch.demand = demand_of(shard, instance, dispatch.demand.requirement_id)
             charge(worker, dispatch.demand)
     if shard.live:
         index_instance(shard, instance)
+        instance.shapes.changed = True  # what could be run may be read otherwise now
 
 
 def _instance_paused(shard: Shard, event: e.InstancePaused) -> None:

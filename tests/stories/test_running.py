@@ -126,9 +126,10 @@ def test_an_operation_is_not_passed_round_for_ever(story):
     story.when(keepalive("w1")).then("b to w1")
 
 
-def test_a_finish_ends_the_pause_of_a_worker(story):
+def test_a_finish_does_not_end_the_pause_of_a_worker_its_next_keepalive_does(story):
     story.given(connect("w1", cpu=8), queue("a", cpu=1), queue("b", cpu=1), decline("b"))
-    story.when(finish("a")).then("a finished: completed", "b to w1")
+    story.when(finish("a")).then("a finished: completed")
+    story.when(keepalive("w1")).then("b to w1")
 
 
 def test_a_queued_operation_is_cancelled_at_once(story):
