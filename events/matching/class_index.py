@@ -7,6 +7,7 @@ lists: such minima run at C speed, a class comes and goes in O(sqrt n), and ther
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 from events.matching.demand_class import NEVER, NO_ASK, DemandClass
 from events.matching.work import Work
@@ -139,6 +140,22 @@ class Family:
                 return low, blocks[lows.index(low, 0, last)]
         return key, block
 
+    def first_at(self, amount: int) -> tuple[int, Block | None]:
+        """The least head key among classes that ask exactly `amount` of the sorted pool, and its block."""
+        best, found = NEVER, None
+        # A run of equal asks may go over the edges of blocks, so the block before the first that starts with it is asked, too.
+        for block in self.blocks[max(bisect_left(self.starts, amount) - 1, 0) : bisect_right(self.starts, amount)]:
+            asks = block.asks
+            key = min(block.keys[bisect_left(asks, amount) : bisect_right(asks, amount)], default=NEVER)
+            if key < best:
+                best, found = key, block
+        return best, found
+
+    def within(self, low: int, high: int) -> Iterator[DemandClass]:
+        """The classes that ask from `low` to `high` of the sorted pool."""
+        for block in self.blocks[max(bisect_left(self.starts, low) - 1, 0) : bisect_right(self.starts, high)]:
+            yield from block.classes[bisect_left(block.asks, low) : bisect_right(block.asks, high)]
+
     def _lay(self, blocks: list[Block]) -> None:
         self.blocks = blocks
         for place, block in enumerate(blocks):
@@ -150,12 +167,17 @@ class Family:
 
 
 class Shelf:
-    """The classes that one reach of workers can serve, in families."""
+    """The classes that one reach of workers can serve, in families.
 
-    __slots__ = ("_families", "_scan", "_sorted_pool", "_work")
+    `whole` is the index of the amount that asks for a worker's whole sorted pool are compared with, behind those of the pools; -1 without
+    a veto (fitting.Caps).
+    """
 
-    def __init__(self, sorted_pool: int, work: Work) -> None:
+    __slots__ = ("_families", "_scan", "_sorted_pool", "_whole", "_work")
+
+    def __init__(self, sorted_pool: int, whole: int, work: Work) -> None:
         self._sorted_pool = sorted_pool
+        self._whole = whole
         self._work = work
         self._families: dict[tuple[tuple[int, int], ...], Family] = {}
         self._scan: list[tuple[int, int, Family]] = []  # the same to go through, with the first pool and ask of each
@@ -182,6 +204,7 @@ class Shelf:
         """The class with the least head key below `best` that fits `free`, as (key, its block); (best, None) when there is none."""
         found: Block | None = None
         limit = free[self._sorted_pool]
+        whole = free[self._whole] if self._whole >= 0 else limit
         for pool, ask, family in self._scan:
             if free[pool] < ask:
                 continue
@@ -196,5 +219,21 @@ class Shelf:
             key, block = family.first_within(limit)
             if key < best:
                 best, found = key, block
+            if whole > limit:
+                key, block = family.first_at(whole)
+                if key < best:
+                    best, found = key, block
         self._work.families_visited += len(self._scan)
         return best, found
+
+    def fitting(self, free: list[int]) -> Iterator[DemandClass]:
+        """The classes that fit `free`."""
+        limit = free[self._sorted_pool]
+        whole = free[self._whole] if self._whole >= 0 else limit
+        self._work.families_visited += len(self._scan)
+        for pool, ask, family in self._scan:
+            if free[pool] < ask or any(free[p] < asked for p, asked in family.more):
+                continue
+            yield from family.within(NO_ASK, limit)
+            if whole > limit:
+                yield from family.within(whole, whole)

@@ -9,8 +9,9 @@ from events.fitting import Demand
 from events.state import Operation
 
 if TYPE_CHECKING:  # a class knows its place in the indexes above it
+    from events.matching.backfill import Lasting
     from events.matching.class_index import Block, Family
-    from events.matching.fleet_index import Need
+    from events.matching.reach import Need
 
 NEVER = 1 << 192
 """A head key after every sort key: the class is empty."""
@@ -19,19 +20,29 @@ NO_ASK = -(1 << 63)
 """What is asked of a pool that is not asked for; every amount of an accepting worker is above it, an undeclared pool's -1 too."""
 
 
+class Asks:
+    """Amounts to compare with what workers offer. The first two are unpacked, since nearly every demand has one or two."""
+
+    __slots__ = ("amounts", "ask_a", "ask_b", "more", "pool_a", "pool_b")
+
+    def __init__(self, amounts: tuple[tuple[int, int], ...]) -> None:
+        self.amounts = amounts
+        self.pool_a, self.ask_a = amounts[0] if amounts else (0, NO_ASK)
+        self.pool_b, self.ask_b = amounts[1] if len(amounts) > 1 else (self.pool_a, self.ask_a)
+        self.more = amounts[2:]
+
+
 class DemandClass:
     """Queued operations with the same requirements, in queue order.
 
     Arrivals come in order, so they stand in a deque; what arrives out of order (requeued, reprioritised) stands in a heap. An entry
     is (sort key, operation); one whose operation left or changed its key since is a tombstone and is dropped when it reaches the front.
 
-    `key` and `head` are those of the first operation (NEVER and None when empty). The first two pools asked for are unpacked
-    (`pool_a`, `ask_a`, `pool_b`, `ask_b`), since nearly every demand has one or two; further ones are in `more`.
+    `key` and `head` are those of the first operation (NEVER and None when empty).
     """
 
     __slots__ = (
-        "ask_a",
-        "ask_b",
+        "asks",
         "block",
         "demand",
         "family",
@@ -39,13 +50,12 @@ class DemandClass:
         "head",
         "heap",
         "key",
-        "more",
+        "lasting",
         "need",
-        "pool_a",
-        "pool_b",
         "serial",
         "size",
         "sorted_ask",
+        "whole",
     )
 
     def __init__(self, demand: Demand, serial: int) -> None:
@@ -56,10 +66,11 @@ class DemandClass:
         self.size = 0
         self.fifo: deque[tuple[int, Operation]] = deque()
         self.heap: list[tuple[int, Operation]] = []
-        amounts = demand.amounts
-        self.pool_a, self.ask_a = amounts[0] if amounts else (0, NO_ASK)
-        self.pool_b, self.ask_b = amounts[1] if len(amounts) > 1 else (self.pool_a, self.ask_a)
-        self.more = amounts[2:]
+        self.asks = Asks(demand.amounts)
+        self.whole: Asks | None = (
+            None  # the same, to ask workers whose whole veto pool it wants; set there, too (fitting.Caps)
+        )
+        self.lasting: Lasting | None = None  # by expected duration; kept once a worker was held with backfill
         self.need: Need  # the need it stands under in the fleet index; set there
         self.family: Family  # where it stands in the class index; set there
         self.block: Block
@@ -75,6 +86,8 @@ class DemandClass:
             heappush(self.heap, (key, op))
         op.index = self
         self.size += 1
+        if self.lasting is not None:
+            self.lasting.add(op)
         if key < self.key:
             self.key, self.head = key, op
             return True

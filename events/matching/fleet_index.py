@@ -1,17 +1,18 @@
 """The fleet index: which workers can serve which demands, by what never changes with load.
 
-* A *signature* is what a worker declares, cut down to the names some need asks for: a host name that nobody asks for splits nothing.
-* A signature's workers stand in one slot line per machine type (equal totals).
-* A *need* is the static part of a demand. Needs that the same signatures satisfy share a *reach*: a requirement of the unknown kind that
-  no worker declares costs nothing, however many values it takes.
-* A reach has the shelf of its classes, and the lines of its workers; when these are many, one merged line more.
+Workers stand in lines by signature and machine type, classes on shelves by reach (reach.py). A reach with many lines gets one merged line
+more; not under best_fit, for which every machine type is another answer.
 
 Signatures, needs and reaches come and go with workers and classes, so memory follows what is live, not what was ever seen.
 """
 
-from events.fitting import StaticNeed
+from events.config import AllocationStrategy
+from events.fitting import Caps, Demand, StaticNeed
 from events.matching.class_index import Shelf
-from events.matching.demand_class import DemandClass
+from events.matching.demand_class import Asks, DemandClass
+from events.matching.leftover_line import LeftoverLine, Rank, leftover_milli
+from events.matching.loaded_line import LoadedLine
+from events.matching.reach import Line, Need, Reach, Signature
 from events.matching.slot_line import PROBES, Seat, SlotLine
 from events.matching.work import Work
 from events.state import Worker
@@ -21,85 +22,25 @@ MERGE_ABOVE = 8
 """Lines of a reach above which it gets a merged line: asking every line would cost more."""
 
 
-class Signature:
-    """Workers that declare the same, as far as anybody asks."""
-
-    __slots__ = ("bit", "declared", "lines", "merged", "properties", "reaches")
-
-    def __init__(self, properties: Properties, bit: int) -> None:
-        self.properties = properties
-        self.declared = dict(properties)
-        self.bit = bit  # in the masks of reaches
-        self.lines: dict[tuple[int, ...], SlotLine] = {}  # by totals
-        self.reaches: dict[Reach, None] = {}  # those it belongs to
-        self.merged: list[SlotLine] = []  # the merged lines its workers stand in as well
-
-
-class Need:
-    """A static need and the classes under it."""
-
-    __slots__ = ("classes", "need", "reach")
-
-    def __init__(self, need: StaticNeed) -> None:
-        self.need = need
-        self.classes: dict[DemandClass, None] = {}
-        self.reach: Reach
-
-    def names(self) -> list[str]:
-        """The property names it asks for."""
-        need = self.need
-        return [*(name for name, _ in need.exact), *need.present, *(name for name, _ in need.unknown)]
-
-
-class Reach:
-    """The needs that the same signatures satisfy, and their classes."""
-
-    __slots__ = ("_lines", "line_count", "mask", "merged", "needs", "shelf", "signatures")
-
-    def __init__(self, mask: int, signatures: dict[Signature, None], shelf: Shelf) -> None:
-        self.mask = mask  # of the bits of its signatures
-        self.signatures = signatures
-        self.shelf = shelf
-        self.needs: dict[Need, None] = {}
-        self.merged: SlotLine | None = None
-        self.line_count = sum(len(signature.lines) for signature in signatures)
-        self._lines: list[SlotLine] | None = None
-
-    def lines(self) -> list[SlotLine]:
-        """The lines of its signatures."""
-        if self._lines is None:
-            self._lines = [line for signature in self.signatures for line in signature.lines.values()]
-        return self._lines
-
-    def count_line(self, step: int) -> None:
-        """A signature got (1) or lost (-1) a line."""
-        self.line_count += step
-        self._lines = None
-
-    def drop_merged(self) -> None:
-        """The merged line no longer covers the reach, or is no longer worth its upkeep."""
-        if self.merged is not None:
-            for signature in self.signatures:
-                signature.merged = [line for line in signature.merged if line is not self.merged]
-            self.merged = None
-
-
 class FleetIndex:
     """Seats, signatures, needs and reaches of one instance."""
 
     def __init__(
         self,
-        pools: int,
+        caps: Caps,
         sorted_pool: int,
-        newest: bool,
+        strategy: AllocationStrategy,
         work: Work,
         *,
         probes: int = PROBES,
         merge_above: int = MERGE_ABOVE,
     ) -> None:
-        self._pools = pools
+        self._caps = caps
         self._sorted_pool = sorted_pool
-        self._newest = newest
+        self._strategy = strategy
+        self._newest = strategy is AllocationStrategy.MOST_RECENTLY_USED
+        self._by_recency = self._newest or strategy is AllocationStrategy.LEAST_RECENTLY_USED
+        self._by_load = strategy is AllocationStrategy.LEAST_LOADED
         self._work = work
         self._probes = probes
         self._merge_above = merge_above
@@ -121,7 +62,7 @@ class FleetIndex:
 
     def add_worker(self, worker: Worker) -> Seat:
         """A seat for `worker`, in its lines."""
-        seat = Seat(worker)
+        seat = Seat(worker, self._caps.offer(worker) if worker.accepts() else None)
         for name, _ in worker.properties:
             self._declared[name] = self._declared.get(name, 0) + 1
             if name in self._asked:
@@ -152,13 +93,25 @@ class FleetIndex:
         totals = tuple(worker.totals)
         line = signature.lines.get(totals)
         if line is None:
-            line = signature.lines[totals] = SlotLine(self._pools, totals, self._work, self._probes)
+            line = signature.lines[totals] = self._open_line(totals)
             for reach in signature.reaches:
                 reach.count_line(1)
         seat.signature, seat.line = signature, line
         line.add(seat)
         for merged in signature.merged:
             merged.add(seat)
+
+    def _open_line(self, totals: tuple[int, ...]) -> Line:
+        amounts = self._caps.amounts
+        if self._by_recency:
+            return SlotLine(amounts, totals, self._work, self._probes)
+        if self._by_load:
+            return LoadedLine(amounts, totals, self._work, self._probes)
+        return LeftoverLine(amounts, totals, self._work)
+
+    def workers(self) -> list[Worker]:
+        """The connected workers, least recent first."""
+        return [seat.worker for seat in sorted(self._seats, key=_recency)]
 
     def _unplace(self, seat: Seat) -> None:
         signature, line = seat.signature, seat.line
@@ -212,6 +165,10 @@ class FleetIndex:
     def add_class(self, c: DemandClass) -> None:
         """Put class `c` under its need, which is opened when it is the first."""
         need = self._needs.get(c.demand.need) or self._open_need(c.demand.need)
+        caps = self._caps
+        amounts = c.demand.amounts
+        if caps.vetoes and any(pool == caps.pool for pool, _ in amounts):
+            c.whole = Asks(tuple((caps.whole if pool == caps.pool else pool, asked) for pool, asked in amounts))
         need.classes[c] = None
         c.need = need
         need.reach.shelf.add(c)
@@ -263,7 +220,7 @@ class FleetIndex:
             self._place(seat)
 
     def _open_reach(self, mask: int, signatures: dict[Signature, None]) -> Reach:
-        reach = Reach(mask, signatures, Shelf(self._sorted_pool, self._work))
+        reach = Reach(mask, signatures, Shelf(self._sorted_pool, self._caps.whole, self._work))
         self._reaches[reach] = None
         self._by_mask.setdefault(mask, reach)
         for signature in signatures:
@@ -302,26 +259,84 @@ class FleetIndex:
     def first_fit(self, c: DemandClass) -> Seat | None:
         """The first worker in strategy order that class `c` fits."""
         self._work.class_searches += 1
-        newest = self._newest
         reach = c.need.reach
-        if reach.merged is not None or reach.line_count > self._merge_above:
-            self._work.lines_asked += 1
-            return (reach.merged or self._merge(reach)).first_fit(c, newest, None)
+        if not self._by_recency and not self._by_load:
+            return self._best_fit(c, reach)
         best: Seat | None = None
-        bound: int | None = None
-        lines = reach.lines()
+        merged = reach.merged
+        if merged is not None or reach.line_count > self._merge_above:
+            self._work.lines_asked += 1
+            best = self._first_of(merged or self._merge(reach), c.asks, None)
+            if c.whole is None:
+                return best
+            # Who is asked for its whole pool is exempt from the veto, which a line of many totals cannot tell.
+            lines = [line for line in reach.lines() if self._asks_whole(c, line.totals)]
+        else:
+            lines = reach.lines()
         self._work.lines_asked += len(lines)
+        asks = c.asks
         for line in lines:
             totals = line.totals
-            if totals[c.pool_a] < c.ask_a or totals[c.pool_b] < c.ask_b:
+            if asks.amounts and (totals[asks.pool_a] < asks.ask_a or totals[asks.pool_b] < asks.ask_b):
                 continue
-            seat = line.first_fit(c, newest, bound)
-            if seat is not None and (bound is None or (seat.recency > bound if newest else seat.recency < bound)):
-                best, bound = seat, seat.recency
+            whole = c.whole if c.whole is not None and self._asks_whole(c, totals) else asks
+            seat = self._first_of(line, whole, best)
+            if seat is not None and (best is None or self.before(seat, best, c.demand)):
+                best = seat
         return best
 
-    def _merge(self, reach: Reach) -> SlotLine:
-        merged = SlotLine(self._pools, (), self._work, self._probes)
+    def before(self, seat: Seat, other: Seat, demand: Demand) -> bool:
+        """Whether `seat` comes before `other` in strategy order for `demand` (1.3)."""
+        if self._by_recency:
+            return (seat.recency > other.recency) is self._newest
+        return self._rank(seat, demand) < self._rank(other, demand)
+
+    def _first_of(self, line: Line, asks: Asks, bound: Seat | None) -> Seat | None:
+        if isinstance(line, SlotLine):
+            return line.first_fit(asks, self._newest, None if bound is None else bound.recency)
+        assert isinstance(line, LoadedLine), "a line of leftovers has no first, only a best"
+        return line.first_fit(asks, bound)
+
+    def _asks_whole(self, c: DemandClass, totals: tuple[int, ...]) -> bool:
+        return (self._caps.pool, totals[self._caps.pool]) in c.asks.amounts
+
+    def _best_fit(self, c: DemandClass, reach: Reach) -> Seat | None:
+        demand = c.demand
+        wanted: dict[int, list[Signature]] = {}  # by how many preferred properties they carry
+        for signature in reach.signatures:
+            wanted.setdefault(_carried(signature.declared, demand), []).append(signature)
+        for carried in sorted(wanted, reverse=True):
+            best: Rank | None = None
+            found: Seat | None = None
+            for signature in wanted[carried]:
+                self._work.lines_asked += len(signature.lines)
+                for line in signature.lines.values():
+                    assert isinstance(line, LeftoverLine), "under best_fit there are no other lines"
+                    if not demand.fits(list(line.totals)):
+                        continue
+                    whole = c.whole if c.whole is not None and self._asks_whole(c, line.totals) else c.asks
+                    fit = line.best_fit(whole, demand.amounts, best)
+                    if fit is not None:
+                        best, found = fit
+            if found is not None:
+                return found
+        return None
+
+    def _rank(self, seat: Seat, demand: Demand) -> tuple[int, ...]:
+        worker = seat.worker
+        running = len(worker.running)
+        if self._by_load:
+            return (running, seat.recency)
+        leftover = leftover_milli(worker.remaining, worker.totals, demand.amounts)
+        return (-_carried(dict(worker.properties), demand), leftover, running, seat.recency)
+
+    def could_run_idle(self, c: DemandClass) -> bool:
+        """Whether some connected worker would fit class `c` with nothing running on it, by what it registered (X2)."""
+        amounts = c.demand.amounts
+        return any(all(line.totals[pool] >= asked for pool, asked in amounts) for line in c.need.reach.lines())
+
+    def _merge(self, reach: Reach) -> Line:
+        merged = self._open_line(())
         for line in reach.lines():
             for seat in line.members:
                 merged.add(seat)
@@ -329,3 +344,12 @@ class FleetIndex:
             signature.merged.append(merged)
         reach.merged = merged
         return merged
+
+
+def _carried(declared: dict[str, str], demand: Demand) -> int:
+    """How many of the properties that the demand prefers a worker carries with the same value."""
+    return sum(declared.get(name) == value for name, value in demand.preferred)
+
+
+def _recency(seat: Seat) -> int:
+    return seat.recency

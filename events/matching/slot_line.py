@@ -9,12 +9,12 @@ fleet it hardly ever does.
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from events.matching.demand_class import DemandClass
+from events.matching.demand_class import Asks
 from events.matching.work import Work
 from events.state import Worker
 
 if TYPE_CHECKING:  # a seat knows its signature, which stands above
-    from events.matching.fleet_index import Signature
+    from events.matching.reach import Line, Signature
 
 REFUSES = -(1 << 64)
 """Leaf of a slot that takes nothing: dead, or its worker accepts nothing. Below NO_ASK, so that it fails even an empty demand."""
@@ -26,16 +26,16 @@ PROBES = 4
 class Seat:
     """The matcher's view of one worker: its row, and what of the row the indexes have seen.
 
-    `free` is a copy of the worker's remaining amounts, or None while it accepts nothing.
+    `free` is what the worker is offered (fitting.Caps), or None while it accepts nothing or is held.
     """
 
     __slots__ = ("free", "line", "recency", "signature", "worker")
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, free: list[int] | None) -> None:
         self.worker = worker
         self.recency = worker.recency
-        self.free: list[int] | None = worker.remaining.copy() if worker.accepts() else None
-        self.line: SlotLine
+        self.free = free
+        self.line: Line
         self.signature: Signature
 
 
@@ -65,7 +65,7 @@ class SlotLine:
     )
 
     def __init__(self, pools: int, totals: tuple[int, ...], work: Work, probes: int) -> None:
-        self.pools = pools
+        self.pools = pools  # amounts offered
         self.totals = totals
         self.probes = probes
         # By recency, but for those touched; to the slot, -1 without one.
@@ -103,14 +103,14 @@ class SlotLine:
         else:
             self.touched.setdefault(seat, False)
 
-    def first_fit(self, c: DemandClass, newest: bool, bound: int | None) -> Seat | None:
-        """The first seat that class `c` fits, by recency ascending (`newest`: descending), better than recency `bound` where given.
+    def first_fit(self, asks: Asks, newest: bool, bound: int | None) -> Seat | None:
+        """The first seat that `asks` fits, by recency ascending (`newest`: descending), better than recency `bound` where given.
 
         A seat that is no better than `bound` may be returned or not; the caller compares.
         """
         if self.touched:
             self._order()
-        a, b, p, q, more = c.ask_a, c.ask_b, c.pool_a, c.pool_b, c.more
+        a, b, p, q, more = asks.ask_a, asks.ask_b, asks.pool_a, asks.pool_b, asks.more
         left = self.probes
         for seat in reversed(self.members) if newest else self.members:
             if bound is not None and (seat.recency < bound if newest else seat.recency > bound):

@@ -19,6 +19,9 @@ class Work:
     classes_updated: int = 0  # class heads brought up to date in a family
     class_searches: int = 0  # "which worker takes this class"
     fleet_regroupings: int = 0  # times the whole fleet was grouped anew
+    buckets_scanned: int = 0  # distinct amounts of workers compared for the best fit
+    held_searches: int = 0  # "what does the held worker take"
+    backfills_scanned: int = 0  # classes and operations looked at for what ends before the held operation starts
 
     def total(self) -> int:
         """All counters added up."""
@@ -32,4 +35,7 @@ class Work:
             + self.classes_updated
             + self.class_searches
             + self.fleet_regroupings
+            + self.buckets_scanned
+            + self.held_searches
+            + self.backfills_scanned
         )

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from events.config import AllocationStrategy
-from events.fitting import Demand, StaticNeed
+from events.fitting import Caps, Demand, StaticNeed
 from events.matching import Matcher
 from events.matching.class_index import Family, Shelf
 from events.matching.demand_class import NEVER, DemandClass
@@ -245,7 +245,7 @@ def test_a_line_answers_as_a_walk_would(newest: bool, probes: int) -> None:
         if (draw < 0.1 and len(seats) < 300) or not seats:
             worker = w.add_worker(0, 0)
             worker.remaining[:] = [rng.randrange(20) for _ in range(4)]
-            seat = Seat(worker)
+            seat = Seat(worker, worker.remaining.copy())
             seats.append(seat)
             line.add(seat)
         elif draw < 0.12:
@@ -265,7 +265,7 @@ def test_a_line_answers_as_a_walk_would(newest: bool, probes: int) -> None:
             c = DemandClass(Demand(1, NO_NEED, asked), 1)
             fitting = [s for s in seats if s.free is not None and all(s.free[p] >= a for p, a in asked)]
             expected = (max if newest else min)(fitting, key=lambda s: s.recency, default=None)
-            assert line.first_fit(c, newest, None) is expected
+            assert line.first_fit(c.asks, newest, None) is expected
     assert work.nodes_visited > 5_000
 
 
@@ -304,9 +304,10 @@ def test_classes_ever_seen_are_forgotten() -> None:
     assert w.matcher.classes_kept <= 1_100
 
 
-def test_needs_signatures_and_lines_are_forgotten() -> None:
-    index = FleetIndex(2, 1, False, Work(), probes=1, merge_above=1)
-    w = world(zones=6, machine_types=12)
+@pytest.mark.parametrize("strategy", list(AllocationStrategy))
+def test_needs_signatures_and_lines_are_forgotten(strategy: AllocationStrategy) -> None:
+    w = world(zones=6, machine_types=12, strategy=strategy)
+    index = FleetIndex(Caps(w.config, w.pools), 1, strategy, Work(), probes=1, merge_above=1)
     workers = [w.add_worker(n % 12, n % 7) for n in range(60)]
     demands = [w.demand(n) for n in range(80)]
     classes = [DemandClass(demand, n) for n, demand in enumerate(demands)]
@@ -422,7 +423,7 @@ def test_many_machine_types_are_searched_in_one_merged_line(merge_above: int, as
 
 
 def test_a_shelf_drops_families_without_classes() -> None:
-    shelf = Shelf(1, Work())
+    shelf = Shelf(1, -1, Work())
     classes = [DemandClass(Demand(n, NO_NEED, ((0, n), (1, 5))), n) for n in range(50)]
     for c in classes:
         c.key = c.serial

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from events.config import AllocationStrategy
 from tests.reference.matching_world import Shape, World
 
-LRU, MRU = AllocationStrategy.LEAST_RECENTLY_USED, AllocationStrategy.MOST_RECENTLY_USED
+STRATEGIES = list(AllocationStrategy)
 SEEDS = (
     [int(os.environ["HEADWAY_WALK_SEED"])]
     if "HEADWAY_WALK_SEED" in os.environ
@@ -23,9 +23,15 @@ SEEDS = (
 
 def random_shape(rng: random.Random) -> Shape:
     """A world that is small enough for the reference and odd enough to reach every branch."""
+    pools = rng.choice([0, 1, 2, 2, 2, 3, 4])
+    vetoes = [None, "memory_kib", "cpu_millis"][: (2 if pools >= 2 else 1)] + (["cpu_millis"] if pools >= 1 else [])
     return Shape(
-        strategy=rng.choice([LRU, MRU]),
-        pools=rng.choice([1, 2, 2, 3, 4]),
+        strategy=rng.choice(STRATEGIES),
+        pools=pools,
+        veto=rng.choice(vetoes),
+        declines=rng.choice([False, True]),
+        holds=rng.choice([False, True]),
+        backfill=rng.choice([False, True]),
         machine_types=rng.choice([1, 3, 12]),
         zones=rng.choice([0, 1, 3, 6]),
         requirements=rng.choice([1, 4, 30, 200]),
@@ -46,7 +52,7 @@ def test_a_long_walk_decides_as_the_reference_does(seed: int) -> None:
     assert world.decisions > 0
 
 
-@pytest.mark.parametrize("strategy", [LRU, MRU])
+@pytest.mark.parametrize("strategy", [each for each in STRATEGIES if each is not AllocationStrategy.BEST_FIT])
 def test_the_walks_search_trees_and_overtake(strategy: AllocationStrategy) -> None:
     """Walks that only ever probed would prove little: these must go down trees, merge lines and place behind a waiting head."""
     shape = Shape(strategy=strategy, requirements=60, workers=30, machine_types=8, probes=1, merge_above=3)
@@ -59,6 +65,20 @@ def test_the_walks_search_trees_and_overtake(strategy: AllocationStrategy) -> No
     assert world.nodes_visited > 500, "the trees were hardly searched"
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_walks_reach_held_workers_backfill_and_the_exemption_from_the_veto(strategy: AllocationStrategy) -> None:
+    shape = Shape(
+        strategy=strategy, requirements=60, workers=14, veto="memory_kib", declines=True, holds=True, backfill=True
+    )
+    world = World(shape, random.Random(11).randrange)
+    for _ in range(14):
+        world.add_worker(world.choose(4), world.choose(4))
+    world.walk(800)
+    assert world.held_decisions > 50
+    assert world.backfilled > 20
+    assert world.exempt > 5
+
+
 class _TapeEnded(Exception):
     """The tape of choices is used up: the walk ends here."""
 
@@ -66,14 +86,25 @@ class _TapeEnded(Exception):
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     tape=st.lists(st.integers(0, 10_000), min_size=10, max_size=300),
-    newest=st.booleans(),
+    strategy=st.sampled_from(STRATEGIES),
     pools=st.integers(1, 4),
+    veto=st.booleans(),
+    holds=st.booleans(),
+    backfill=st.booleans(),
     merge_above=st.sampled_from([0, 1, 8]),
     requirements=st.sampled_from([2, 12, 60]),
     burst=st.sampled_from([1, 6]),
 )
 def test_a_short_walk_decides_as_the_reference_does(
-    tape: list[int], newest: bool, pools: int, merge_above: int, requirements: int, burst: int
+    tape: list[int],
+    strategy: AllocationStrategy,
+    pools: int,
+    veto: bool,
+    holds: bool,
+    backfill: bool,
+    merge_above: int,
+    requirements: int,
+    burst: int,
 ) -> None:
     left = iter(tape)
 
@@ -84,8 +115,12 @@ def test_a_short_walk_decides_as_the_reference_does(
             raise _TapeEnded from None
 
     shape = Shape(
-        strategy=MRU if newest else LRU,
+        strategy=strategy,
         pools=pools,
+        veto=("memory_kib" if pools > 1 else "cpu_millis") if veto else None,
+        declines=veto,
+        holds=holds,
+        backfill=backfill,
         requirements=requirements,
         workers=8,
         probes=1,
@@ -103,11 +138,12 @@ def test_a_short_walk_decides_as_the_reference_does(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [LRU, MRU])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_fleet_of_two_thousand_decides_as_the_reference_does(strategy: AllocationStrategy) -> None:
     rng = random.Random(2000)
     shape = Shape(
         strategy=strategy,
+        holds=True,
         requirements=150,
         workers=2_400,
         machine_types=12,

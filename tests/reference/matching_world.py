@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from events.config import AllocationStrategy, PropertyKind, SimpleScheduler
-from events.fitting import Demand, compile_demand, worker_totals
+from events.fitting import Demand, compile_demand, may_take, worker_totals
 from events.matching import Matcher
 from events.state import Dispatch, Operation, Stage, Worker, sort_key
-from tests.reference.naive_pass import naive_pass
+from tests.reference.naive_pass import Holding, naive_pass
 
 EXTRA_POOLS = ("disk_mib", "gpu_milli")
 
@@ -20,10 +20,18 @@ Choose = Callable[[int], int]
 
 @dataclass
 class Shape:
-    """How a world looks: how many pools (1 to 4), how varied the fleet and the requirements are, when trees come in."""
+    """How a world looks: how many pools (0 to 4), how varied the fleet and the requirements are, when trees come in.
+
+    `veto` is the pool that workers report on (it must be one); `declines`: workers refuse so much while idle; `holds`: a worker is held now
+    and then, with `backfill` under which operations have expected durations.
+    """
 
     strategy: AllocationStrategy = AllocationStrategy.LEAST_RECENTLY_USED
     pools: int = 2
+    veto: str | None = None
+    declines: bool = False
+    holds: bool = False
+    backfill: bool = False
     machine_types: int = 3
     zones: int = 3
     requirements: int = 12
@@ -44,6 +52,11 @@ class World:
     passes: int = 0
     overtakes: int = 0
     nodes_visited: int = 0  # by matchers before the present one
+    held_decisions: int = 0  # placed on a held worker
+    backfilled: int = 0
+    exempt: int = 0  # placed on a whole worker against its report
+    now_us: int = 0
+    hold: Holding | None = None
     queued: dict[int, Operation] = field(default_factory=dict)
     running: dict[int, Dispatch] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
@@ -52,10 +65,15 @@ class World:
     def __post_init__(self) -> None:
         kinds = {"zone": PropertyKind.EXACT, "arch": PropertyKind.PRIORITY, "note": PropertyKind.IGNORE}
         kinds.update(dict.fromkeys(EXTRA_POOLS[: max(0, self.shape.pools - 2)], PropertyKind.MINIMUM))
-        if self.shape.pools == 1:
+        if self.shape.pools <= 1:
             kinds["memory_kib"] = PropertyKind.IGNORE
+        if self.shape.pools == 0:
+            kinds["cpu_millis"] = PropertyKind.IGNORE
         self.config = SimpleScheduler(
-            kind="simple", supported_platform_properties=kinds, allocation_strategy=self.shape.strategy
+            kind="simple",
+            supported_platform_properties=kinds,
+            allocation_strategy=self.shape.strategy,
+            live_memory_veto=self.shape.veto,
         )
         self.pools = self.config.pools()
         assert len(self.pools) == self.shape.pools
@@ -75,12 +93,14 @@ class World:
         properties = []
         if n % 5:
             properties.append(("cpu_millis", str((n % 5) * 1000)))
-        if n % 3:
+        if n % 9 == 4:
+            properties.append(("memory_kib", str(1200 - n // 9 % 4 * 250)))  # a whole machine's
+        elif n % 3:
             properties.append(("memory_kib", str(((n // 5) % 7) * 100)))
         if n % 4 == 1:
             properties.append(("zone", f"z{(n // 4) % (self.shape.zones + 1)}"))
         if n % 7 == 2:
-            properties.append(("arch", "any"))
+            properties.append(("arch", f"a{n % 3}"))
         if n % 6 == 3:
             properties.append((f"flag{n % 2}", f"v{n % 3}"))  # of unknown kind; some workers declare flag0, none flag1
         if n % 8 == 5:
@@ -93,7 +113,9 @@ class World:
         self.demands[requirement] = demand
         return demand
 
-    def add_operation(self, requirement: int, priority: int = 0, backdated_us: int = 0) -> Operation:
+    def add_operation(
+        self, requirement: int, priority: int = 0, backdated_us: int = 0, expected_duration_us: int = 0
+    ) -> Operation:
         self.seq += 1
         queued_at_us = max(self.seq * 1000 - backdated_us, 0)
         op = Operation(
@@ -106,6 +128,7 @@ class World:
             sort_key=sort_key(priority, queued_at_us, self.seq),
             queued_since_us=queued_at_us,
             demand=self.demand(requirement),
+            expected_duration_us=expected_duration_us,
         )
         self.queued[op.operation_id] = op
         self.matcher.enqueue(op)
@@ -140,6 +163,7 @@ class World:
             recency=self.seq,
             totals=totals,
             remaining=list(totals),
+            admits_when_idle=self.seq % 3 == 0,
         )
         self.workers[worker.endpoint] = worker
         self.matcher.add_worker(worker)
@@ -148,22 +172,31 @@ class World:
     def dispatch(self, op: Operation, worker: Worker) -> None:
         """What `OperationDispatched` does to the rows."""
         self.seq += 1
-        assert worker.accepts()
-        assert op.demand.fits(worker.remaining), (op.demand, worker.remaining)
-        for pool, asked in op.demand.amounts:
-            worker.remaining[pool] -= asked
-        dispatch = Dispatch(self.seq, op.operation_id, op, worker, worker.connection_id, 0, op.demand)
+        assert may_take(worker, op.demand, self.config, self.pools), (op.demand, worker)
+        veto = self.pools.index(self.shape.veto) if self.shape.veto else -1
+        asked = dict(op.demand.amounts).get(veto, 0)
+        sure = worker.admits_when_idle and not worker.running
+        if worker.free_memory_kib is not None and asked > worker.free_memory_kib and veto >= 0 and not sure:
+            self.exempt += 1
+        for pool, amount in op.demand.amounts:
+            worker.remaining[pool] -= amount
+        dispatch = Dispatch(self.seq, op.operation_id, op, worker, worker.connection_id, self.now_us, op.demand)
         worker.running[self.seq] = self.running[self.seq] = op.dispatch = dispatch
         worker.recency = self.seq
         op.stage = Stage.EXECUTING
         del self.queued[op.operation_id]
-        # Either order must do.
+        held = self.hold is not None and self.hold.operation is op
+        # Any order must do.
+        if held and self.seq % 3:
+            self.release()
         if self.seq % 2:
             self.matcher.dequeue(op)
             self.matcher.refresh(worker)
         else:
             self.matcher.refresh(worker)
             self.matcher.dequeue(op)
+        if held:
+            self.release()
 
     def end(self, dispatch: Dispatch, requeue: bool, promote: bool) -> None:
         """A run ends; its operation is over, or queued again with the key it had."""
@@ -185,6 +218,25 @@ class World:
     def cancel(self, op: Operation) -> None:
         del self.queued[op.operation_id]
         self.matcher.dequeue(op)
+        if self.hold is not None and self.hold.operation is op:
+            self.release()
+
+    def hold_for(self, op: Operation, worker: Worker, free_at_us: int = 0) -> None:
+        """`worker` is held for `op`; a hold there was is moved."""
+        self.hold = Holding(worker, op, free_at_us, self.shape.backfill)
+        self.matcher.hold(worker, op, free_at_us=free_at_us, backfill=self.shape.backfill)
+        assert self.matcher.held is worker
+
+    def release(self) -> None:
+        """The hold ends."""
+        self.hold = None
+        self.matcher.release_hold()
+        assert self.matcher.held is None
+
+    def report(self, worker: Worker, free_memory_kib: int | None, idle_declined_kib: int | None) -> None:
+        """What a keepalive or an idle refusal does to the row (W8, B5)."""
+        worker.free_memory_kib, worker.idle_declined_kib = free_memory_kib, idle_declined_kib
+        self.matcher.refresh(worker)
 
     def reprioritise(self, op: Operation, priority: int) -> None:
         self.matcher.dequeue(op)
@@ -195,6 +247,8 @@ class World:
     def remove_worker(self, worker: Worker) -> None:
         """A worker is lost, its runs are queued again. Loss before or after the requeues: either must do."""
         first = self.choose(2)
+        if self.hold is not None and self.hold.worker is worker:
+            self.hold = None
         del self.workers[worker.endpoint]
         if first:
             self.matcher.remove_worker(worker)
@@ -209,6 +263,8 @@ class World:
                 del self.workers[worker.endpoint]
         if not first:
             self.matcher.remove_worker(worker)
+        if self.hold is None:
+            assert self.matcher.held is None
 
     def restart(self) -> None:
         """A new matcher from the same rows, met in another order."""
@@ -228,18 +284,40 @@ class World:
                 self.matcher.enqueue(op)
             for worker in workers:
                 self.matcher.add_worker(worker)
+            self._hold_again()
         else:
             for worker in workers:
                 self.matcher.add_worker(worker)
+            self._hold_again()
             for op in operations:
                 self.matcher.enqueue(op)
         self.matcher.everything_dirty()
+
+    def _hold_again(self) -> None:
+        if self.hold is not None:
+            hold = self.hold
+            self.matcher.hold(hold.worker, hold.operation, free_at_us=hold.free_at_us, backfill=hold.backfill)
 
     # -- the walk
 
     def mutate(self) -> None:
         """One change, drawn by `choose`."""
         choose = self.choose
+        self.now_us += choose(4) * 500
+        if (self.shape.declines or self.shape.veto) and self.workers and choose(5) == 0:
+            worker = self.workers[list(self.workers)[choose(len(self.workers))]]
+            reported = choose(13) * 100 if self.shape.veto and choose(4) else None
+            self.report(worker, reported, choose(13) * 100 if self.shape.declines and choose(2) else None)
+            return
+        if self.shape.holds and choose(6) == 0:
+            if self.hold is not None and choose(3) == 0:
+                self.release()
+            elif self.queued and self.workers:
+                # Mostly for one near the front and on a busy worker, as holds are.
+                op = sorted(self.queued.values(), key=lambda op: op.sort_key)[choose(min(len(self.queued), 4))]
+                busy = [worker for worker in self.workers.values() if worker.running] or list(self.workers.values())
+                self.hold_for(op, busy[choose(len(busy))], self.now_us + choose(12) * 1000)
+            return
         draw = choose(100)
         if draw < 36:
             late = choose(4) == 0
@@ -247,6 +325,7 @@ class World:
                 choose(self.shape.requirements),
                 priority=choose(3) if late else 0,
                 backdated_us=choose(20) * 1000 if late else 0,
+                expected_duration_us=choose(10) * 1100 if self.shape.backfill else 0,
             )
         elif draw < 66:
             if self.running:
@@ -293,21 +372,26 @@ class World:
 
         A pass that is broken off has found its next placement and not made it.
         """
-        expected = naive_pass(self.queued.values(), self.workers.values(), self.shape.strategy)
-        for made, (operation, worker, overtook) in enumerate(expected):
-            found = self.matcher.next_match()
+        expected = naive_pass(
+            self.queued.values(), self.workers.values(), self.config, self.pools, self.hold, self.now_us
+        )
+        for made, (operation, worker, overtook, backfilled) in enumerate(expected):
+            found = self.matcher.next_match(self.now_us)
             assert found is not None, f"nothing found, expected {operation.operation_id} on {worker.endpoint}"
-            assert (found.operation.operation_id, found.worker.endpoint, found.overtook) == (
+            assert (found.operation.operation_id, found.worker.endpoint, found.overtook, found.backfilled) == (
                 operation.operation_id,
                 worker.endpoint,
                 overtook,
+                backfilled,
             )
             if made == most:
                 return
             self.decisions += 1
             self.overtakes += overtook is not None
+            self.held_decisions += self.hold is not None and self.hold.worker is worker
+            self.backfilled += backfilled
             self.dispatch(found.operation, found.worker)
-        found = self.matcher.next_match()
+        found = self.matcher.next_match(self.now_us)
         assert found is None, f"nothing fits, but {found.operation.operation_id} on {found.worker.endpoint} was found"
         self.passes += 1
 
@@ -317,6 +401,12 @@ class World:
         assert [op.operation_id for op in self.matcher.walk()] == [op.operation_id for op in in_order]
         assert len(self.matcher) == len(in_order)
         assert self.matcher.head() is (in_order[0] if in_order else None)
+        workers = sorted(self.workers.values(), key=lambda worker: worker.recency)
+        assert [worker.endpoint for worker in self.matcher.workers()] == [worker.endpoint for worker in workers]
+        for requirement in (self.choose(self.shape.requirements), *(op.requirement_id for op in in_order[:2])):
+            demand = self.demand(requirement)
+            able = [w for w in workers if demand.need.satisfied_by(dict(w.properties)) and demand.fits(w.totals)]
+            assert self.matcher.could_run_idle(demand) == bool(able)
 
     def walk(self, steps: int) -> None:
         """`steps` passes, each after one or more changes."""
@@ -331,4 +421,4 @@ class World:
                 self.check_views()
         self.check_pass()
         self.restart()
-        assert self.matcher.next_match() is None, "a restart at the fixpoint finds something new"
+        assert self.matcher.next_match(self.now_us) is None, "a restart at the fixpoint finds something new"

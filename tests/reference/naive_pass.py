@@ -4,61 +4,107 @@ This is the definition of the decisions; `events.matching` finds the same ones. 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
-from events.config import AllocationStrategy
-from events.state import Operation, Worker
+from events.config import AllocationStrategy, SimpleScheduler
+from events.fitting import may_take
+from events.state import Dispatch, Operation, Worker
 
 
 class Placement(NamedTuple):
-    """One placement of a pass: what goes where, and the first operation still queued that sorts before it."""
+    """One placement of a pass: what goes where, the first operation still queued that sorts before it, whether it was backfilled."""
 
     operation: Operation
     worker: Worker
     overtook: int | None
+    backfilled: bool
 
 
-class _Offer:
-    """What a worker has left in this pass."""
+class Holding(NamedTuple):
+    """A worker that is held for an operation."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.properties = dict(worker.properties)
-        self.remaining = list(worker.remaining)
-        self.running = len(worker.running)
-        self.recency = worker.recency
-
-    def takes(self, op: Operation) -> bool:
-        worker = self.worker
-        if worker.paused or worker.draining or (worker.max_inflight and self.running >= worker.max_inflight):
-            return False
-        need = op.demand.need
-        return (
-            all(self.properties.get(name) == value for name, value in need.exact)
-            and all(name in self.properties for name in need.present)
-            and all(self.properties.get(name, value) == value for name, value in need.unknown)
-            and all(self.remaining[pool] >= asked for pool, asked in op.demand.amounts)
-        )
+    worker: Worker
+    operation: Operation
+    free_at_us: int = 0
+    backfill: bool = False
 
 
-def naive_pass(queued: Iterable[Operation], workers: Iterable[Worker], strategy: AllocationStrategy) -> list[Placement]:
+def _delays(op: Operation, worker: Worker, hold: Holding, now_us: int) -> bool:
+    """Whether running `op` on the held worker may keep the held operation from starting there at `free_at_us`."""
+    if op.expected_duration_us > 0 and now_us + op.expected_duration_us <= hold.free_at_us:
+        return False
+    then_running = [
+        run
+        for run in worker.running.values()
+        if run.operation.expected_duration_us <= 0
+        or run.dispatched_at_us + run.operation.expected_duration_us > hold.free_at_us
+    ]
+    if worker.max_inflight and len(then_running) + 2 > worker.max_inflight:
+        return True
+    for pool, asked in op.demand.amounts:
+        taken = sum(dict(run.demand.amounts).get(pool, 0) for run in then_running)
+        if asked + taken + dict(hold.operation.demand.amounts).get(pool, 0) > worker.totals[pool]:
+            return True
+    return False
+
+
+def _rank(op: Operation, worker: Worker, strategy: AllocationStrategy) -> tuple[int, ...]:
+    """Strategy order (1.3): the least is taken."""
+    match strategy:
+        case AllocationStrategy.LEAST_RECENTLY_USED:
+            return (worker.recency,)
+        case AllocationStrategy.MOST_RECENTLY_USED:
+            return (-worker.recency,)
+        case AllocationStrategy.LEAST_LOADED:
+            return (len(worker.running), worker.recency)
+        case AllocationStrategy.BEST_FIT:
+            same = len(set(op.demand.preferred) & set(worker.properties))
+            leftover = 0
+            for pool, asked in op.demand.amounts:
+                if worker.totals[pool] > 0:
+                    leftover += (worker.remaining[pool] - asked) * 1000 // worker.totals[pool]
+            return (-same, leftover, len(worker.running), worker.recency)
+
+
+def naive_pass(
+    queued: Iterable[Operation],
+    workers: Iterable[Worker],
+    config: SimpleScheduler,
+    pools: tuple[str, ...],
+    hold: Holding | None = None,
+    now_us: int = 0,
+) -> list[Placement]:
     """All placements of one pass, in the order they are made: in queue order, each on the first worker in strategy order that takes it."""
-    offers = [_Offer(worker) for worker in workers]
-    newest = strategy is AllocationStrategy.MOST_RECENTLY_USED
-    clock = max((offer.recency for offer in offers), default=0)
+    fleet = [
+        (worker, replace(worker, remaining=list(worker.remaining), running=dict(worker.running))) for worker in workers
+    ]
+    clock = max((worker.recency for worker, _ in fleet), default=0)
     first_waiting: int | None = None
     placements = []
     for op in sorted(queued, key=lambda op: op.sort_key):
-        takers = [offer for offer in offers if offer.takes(op)]
-        if not takers:
+        best: tuple[tuple[int, ...], Worker, Worker, bool] | None = None
+        for worker, copy in fleet:
+            if not may_take(copy, op.demand, config, pools):
+                continue
+            backfilled = False
+            if hold is not None and worker is hold.worker and op.sort_key > hold.operation.sort_key:
+                if not hold.backfill or _delays(op, copy, hold, now_us):
+                    continue
+                backfilled = True
+            rank = _rank(op, copy, config.allocation_strategy)
+            if best is None or rank < best[0]:
+                best = (rank, worker, copy, backfilled)
+        if best is None:
             first_waiting = op.operation_id if first_waiting is None else first_waiting
             continue
-        pick = max if newest else min
-        taker = pick(takers, key=lambda offer: offer.recency)
-        for pool, asked in op.demand.amounts:
-            taker.remaining[pool] -= asked
-        taker.running += 1
+        _, worker, copy, backfilled = best
         clock += 1
-        taker.recency = clock
-        placements.append(Placement(op, taker.worker, first_waiting))
+        for pool, asked in op.demand.amounts:
+            copy.remaining[pool] -= asked
+        copy.running[clock] = Dispatch(clock, op.operation_id, op, copy, copy.connection_id, now_us, op.demand)
+        copy.recency = clock
+        placements.append(Placement(op, worker, first_waiting, backfilled))
+        if hold is not None and op is hold.operation:
+            hold = None  # placed: the fold of the dispatch clears it
     return placements
