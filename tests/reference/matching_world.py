@@ -309,20 +309,22 @@ class World:
             reported = choose(13) * 100 if self.shape.veto and choose(4) else None
             self.report(worker, reported, choose(13) * 100 if self.shape.declines and choose(2) else None)
             return
-        if self.shape.holds and choose(6) == 0:
-            if self.hold is not None and choose(3) == 0:
+        if self.shape.holds and choose(9) == 0:
+            if self.hold is not None and choose(4) == 0:
                 self.release()
             elif self.queued and self.workers:
-                # Mostly for one near the front and on a busy worker, as holds are.
-                op = sorted(self.queued.values(), key=lambda op: op.sort_key)[choose(min(len(self.queued), 4))]
+                # Near the front and on a busy worker, as holds are; what no worker can run stands in front of them all.
+                in_order = sorted(self.queued.values(), key=lambda op: op.sort_key)
+                op = in_order[choose(len(in_order) if choose(2) else min(len(in_order), 4))]
                 busy = [worker for worker in self.workers.values() if worker.running] or list(self.workers.values())
                 self.hold_for(op, busy[choose(len(busy))], self.now_us + choose(12) * 1000)
             return
         draw = choose(100)
         if draw < 36:
             late = choose(4) == 0
+            whole = self.shape.veto is not None and choose(5) == 0
             self.add_operation(
-                choose(self.shape.requirements),
+                4 + 9 * choose(8) if whole else choose(self.shape.requirements),
                 priority=choose(3) if late else 0,
                 backdated_us=choose(20) * 1000 if late else 0,
                 expected_duration_us=choose(10) * 1100 if self.shape.backfill else 0,
