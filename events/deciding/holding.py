@@ -153,7 +153,8 @@ def _reserve(step: Step, instance: Instance, policy: BackfillHold) -> bool:
         if choice.worker is not None and (held is None or choice.free_at_us < held[0]):
             _say_moved(step, instance, hold, HoldMove.SOONER, choice)
             return True
-    expected_us = 0 if held is None else held[0]
+    # A run beyond its expected end is expected to end now, and so are all of them: what they leave free may be used beside the head.
+    expected_us = 0 if held is None else max(held[0], step.now_us)
     if instance.matcher.held_free_at_us == expected_us:
         return False
     # Runs ended earlier or later than expected: the same worker, another time before which others may use it.
