@@ -10,17 +10,18 @@ from typing import Any
 
 from events import events as e
 from events import facts as f
-from events.deciding import admission, fleet, instances, reporting
+from events.deciding import admission, answers, clients, fleet, instances, reporting
 from events.deciding.placing import place
 from events.deciding.step import Step
 from events.deciding.timing import fire_due, note_silence
+from events.deciding.unsatisfiable import judge
 from events.evolve import evolve
 from events.reasons import IgnoreReason, RejectReason
 from events.state import Shard
 
 
 def decide(shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str = "") -> list[e.Event]:
-    """Everything one fact causes, in order: an outage noted, due timers, the fact itself, the pass. At least one event.
+    """Everything one fact causes, in order: an outage noted, due timers, the fact itself, the pass, verdicts. At least one event.
 
     `shard` is live (indexing.build_indexes) and has decided every fact before `offset`; `append_us` is the fact's append time and
     `key` its record key.
@@ -33,6 +34,7 @@ def decide(shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str 
     else:
         RULES[type(fact)](step, fact)
     place(step)
+    judge(step)
     return step.events
 
 
@@ -101,5 +103,10 @@ RULES: dict[type, Callable[[Step, Any], None]] = {
     f.Configured: instances.configure,
     f.Tick: _tick,
     f.KeyReleased: instances.release_key,
+    f.ClientHeard: clients.hear,
+    f.ClientGone: clients.depart,
+    f.CacheAnswered: answers.answer_cache,
+    f.HintsLoaded: answers.load_hints,
+    f.UpstreamReported: answers.report_upstream,
     f.Unreadable: _reject_unreadable,
 }

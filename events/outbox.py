@@ -8,9 +8,18 @@ from typing import Any, Literal, NamedTuple
 
 from events import events as e
 from events.config import SECOND_US
-from events.facts import Fact, WorkerConnected
-from events.reasons import DisconnectReason, IgnoreReason, KillCause, Outcome, PlacementEnd, RefuseReason, RejectReason
-from events.state import Dispatch, Shard
+from events.facts import CancelRequested, Fact, WorkerConnected
+from events.reasons import (
+    ClientLeaving,
+    DisconnectReason,
+    IgnoreReason,
+    KillCause,
+    Outcome,
+    PlacementEnd,
+    RefuseReason,
+    RejectReason,
+)
+from events.state import Dispatch, Operation, Shard
 from proto.gen.headway.v1 import commands_pb2, placements_pb2
 
 
@@ -63,7 +72,9 @@ def _placed(shard: Shard, dispatch: Dispatch, redelivered: bool) -> Outbound:
         placed.target_id = operation.target_id
     if operation.mnemonic:
         placed.mnemonic = operation.mnemonic
-    placed.attempt = operation.job_failures + operation.worker_losses + operation.free_requeues + 1
+    placed.attempt = (
+        operation.job_failures + operation.worker_losses + operation.free_requeues + operation.escalations + 1
+    )
     placed.redelivered = redelivered
     return Outbound(
         "placement",
@@ -106,21 +117,51 @@ def _end(
     out: list[Outbound],
     placement: placements_pb2.Placement,
 ) -> None:
+    """One record for each client, under its own id (J2); none for a client that has said it no longer waits."""
     operation = shard.operations[event.operation_id]
     ended.instance = operation.instance
     ended.operation_id = event.operation_id
-    ended.client_operation_id = operation.client_operation_id
     ended.dispatch_id = event.dispatch_id
     ended.endpoint = event.endpoint
     ended.seq = event.seq
     ended.ended_at_us = event.at_us
     if event.message:
         ended.message = event.message
-    out.append(
-        Outbound(
-            "placement", event.endpoint, "PlacementEnded", operation.instance, event.seq, placement.SerializeToString()
+    for client_operation_id in _told(operation):
+        ended.client_operation_id = client_operation_id
+        out.append(
+            Outbound(
+                "placement",
+                event.endpoint,
+                "PlacementEnded",
+                operation.instance,
+                event.seq,
+                placement.SerializeToString(),
+            )
         )
-    )
+
+
+def _told(operation: Operation) -> list[str]:
+    if operation.clients is None:
+        return [operation.client_operation_id]
+    told = [name for name, client in operation.clients.items() if client.left is not ClientLeaving.GONE]
+    return told or [operation.client_operation_id]  # its worker is told in any case
+
+
+def _on_client_left(shard: Shard, event: e.ClientLeft, out: list[Outbound], fact: Fact | None) -> None:
+    """A client that cancels what others wait for, too, hears that it ended for this client."""
+    if not isinstance(fact, CancelRequested):
+        return
+    placement = placements_pb2.Placement()
+    ended = placement.placement_ended
+    ended.instance = event.instance
+    ended.operation_id = event.operation_id
+    ended.client_operation_id = event.client_operation_id
+    ended.end = PlacementEnd.CANCELLED
+    ended.outcome = Outcome.CANCELLED
+    ended.seq = event.seq
+    ended.ended_at_us = event.at_us
+    out.append(Outbound("placement", "", "PlacementEnded", event.instance, event.seq, placement.SerializeToString()))
 
 
 def _command(instance: str, endpoint: str, connection_id: int, seq: int) -> commands_pb2.WorkerCommand:
@@ -209,14 +250,17 @@ def _on_ignored(shard: Shard, event: e.FactIgnored, out: list[Outbound], fact: F
         _send(command, "WorkerEvicted", out)
 
 
+REFUSALS = {
+    RejectReason.UNKNOWN_INSTANCE: RefuseReason.UNKNOWN_INSTANCE,
+    RejectReason.INCOMPATIBLE_BUILD: RefuseReason.INCOMPATIBLE_BUILD,
+}
+"""What a refused worker is told; anything else is a property that is no number."""
+
+
 def _on_rejected(shard: Shard, event: e.FactRejected, out: list[Outbound], fact: Fact | None) -> None:
     if isinstance(fact, WorkerConnected):
         command = _command(event.instance, fact.endpoint, fact.connection_id, event.seq)
-        command.refused.reason = (
-            RefuseReason.UNKNOWN_INSTANCE
-            if event.reason == RejectReason.UNKNOWN_INSTANCE
-            else RefuseReason.INVALID_PROPERTY
-        )
+        command.refused.reason = REFUSALS.get(event.reason, RefuseReason.INVALID_PROPERTY)
         command.refused.field = event.field
         command.refused.value = event.value
         _send(command, "WorkerRefused", out)
@@ -233,6 +277,7 @@ DERIVATIONS: dict[type, Callable[[Shard, Any, list[Outbound], Fact | None], None
     e.OperationRequeued: _on_requeued,
     e.OperationFinished: _on_finished,
     e.KillRequested: _on_kill,
+    e.ClientLeft: _on_client_left,
     e.WorkerAdmitted: _on_admitted,
     e.WorkerDisconnected: _on_disconnected,
     e.FactIgnored: _on_ignored,

@@ -2,6 +2,7 @@
 
 from events import events as e
 from events import facts as f
+from events.deciding.acknowledging import check_acknowledged
 from events.deciding.admission import NUMBER_RULE
 from events.deciding.endings import lose_worker
 from events.deciding.step import Step
@@ -14,7 +15,8 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
     """Admit a worker; the log decides who came last.
 
     Same non-zero boot epoch: listed dispatches go on, unlisted ones end as a worker loss, listed ones that this scheduler does not
-    know are killed. Another boot epoch, or 0: all end. A property of kind minimum that is no number refuses the worker (P1).
+    know are killed. Another boot epoch, or 0: all end. A property of kind minimum that is no number refuses the worker (P1), and so
+    does a build that is not in `compatible_builds` (W16).
     """
     instance = step.instance_of(fact.instance, fact.endpoint)
     if instance is None:
@@ -24,6 +26,12 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
     except NotANumber as error:
         field = f"properties.{error.name}"
         step.reject(RejectReason.INVALID_PROPERTY, field, error.value, NUMBER_RULE, fact.instance, fact.endpoint)
+        return
+    builds = instance.config.compatible_builds
+    if builds and fact.build not in builds:
+        admitted = ", ".join(repr(build) for build in builds)
+        rule = f"one of compatible_builds ({admitted}): redeploy the worker"
+        step.reject(RejectReason.INCOMPATIBLE_BUILD, "build", fact.build, rule, fact.instance, fact.endpoint)
         return
     before = instance.workers.get(fact.endpoint)
     if before is not None and before.connection_id == fact.connection_id:
@@ -51,6 +59,7 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
         fact.build,
         tuple(kept),
         reconnected,
+        fact.admits_when_idle,
     )
     known = dict.fromkeys(kept)
     for dispatch_id in listed:
@@ -69,6 +78,7 @@ def report(step: Step, fact: f.WorkerReported) -> None:
     worker = step.worker_of(fact.instance, fact.endpoint, fact.connection_id)
     if worker is not None:
         step.emit(e.WorkerReported, fact.instance, fact.endpoint, fact.connection_id, fact.free_memory_kib)
+        check_acknowledged(step, worker)  # last: what it finds pauses the worker, and a keepalive lifts pauses
 
 
 def drain(step: Step, fact: f.WorkerDrained) -> None:

@@ -4,6 +4,7 @@ from events import events as e
 from events import facts as f
 from events.codec import requirements_of
 from events.config import SimpleScheduler, canonical_config, parse_config, resolve
+from events.deciding.holding import policy_changed
 from events.deciding.step import Step
 from events.errors import InvalidConfiguration
 from events.fitting import NotANumber, compile_demand, worker_totals
@@ -29,7 +30,9 @@ def configure(step: Step, fact: f.Configured) -> None:
     if instance is not None and text == canonical_config(instance.scheduler):
         step.ignore(IgnoreReason.NO_CHANGE, fact.instance)
     else:
+        hold = None if instance is None else instance.config.hold
         step.emit(e.Configured, fact.instance, text)
+        policy_changed(step, step.shard.instances[fact.instance], hold)
 
 
 def _check_rows(step: Step, instance: Instance, config: SimpleScheduler) -> None:
@@ -45,6 +48,8 @@ def _check_rows(step: Step, instance: Instance, config: SimpleScheduler) -> None
             raise InvalidConfiguration(
                 field, error.value, f"worker {worker.endpoint} is connected with this value, which is no number"
             ) from error
+    if instance.hold is not None:
+        in_use[instance.hold.requirement_id] = None
     for requirement_id in in_use:
         try:
             compile_demand(requirement_id, requirements_of(step.shard.requirements[requirement_id]), config, pools)

@@ -2,7 +2,9 @@
 
 from events import events as e
 from events import facts as f
+from events.deciding.acknowledging import check_acknowledged
 from events.deciding.endings import fail_job, return_untried
+from events.deciding.escalation import escalate
 from events.deciding.fleet import settle
 from events.deciding.step import Step
 from events.reasons import IgnoreReason, KillCause, Outcome, RequeueCause, RunResult
@@ -31,7 +33,7 @@ def accept(step: Step, fact: f.DispatchAccepted) -> None:
     held = _held(step, fact)
     if held is None:
         return
-    _, dispatch = held
+    worker, dispatch = held
     if dispatch is None:
         step.ignore(IgnoreReason.DISPATCH_NOT_CURRENT, fact.instance, fact.endpoint, fact.dispatch_id)
         step.emit(e.KillRequested, fact.instance, fact.endpoint, 0, fact.dispatch_id, KillCause.NOT_CURRENT)
@@ -41,10 +43,11 @@ def accept(step: Step, fact: f.DispatchAccepted) -> None:
         step.ignore(IgnoreReason.ALREADY_ACCEPTED, fact.instance, fact.endpoint, fact.dispatch_id)
     else:
         step.emit(e.OperationAccepted, dispatch.operation_id, dispatch.dispatch_id)
+    check_acknowledged(step, worker)
 
 
 def decline(step: Step, fact: f.DispatchDeclined) -> None:
-    """The operation goes back untried and the worker is paused until its next keepalive (B3)."""
+    """The operation goes back untried and the worker is paused until a keepalive lifts it (B3, B5)."""
     held = _held(step, fact)
     if held is None:
         return
@@ -55,6 +58,7 @@ def decline(step: Step, fact: f.DispatchDeclined) -> None:
         settle(step, worker, fact.dispatch_id, RunResult.BACKPRESSURE)
     else:
         return_untried(step, dispatch, RequeueCause.DECLINED, "", fact.reason, fact.needed_kib, fact.free_kib)
+    check_acknowledged(step, worker)
 
 
 def finish(step: Step, fact: f.ActionFinished) -> None:
@@ -65,10 +69,15 @@ def finish(step: Step, fact: f.ActionFinished) -> None:
     worker, dispatch = held
     if dispatch is None:
         step.ignore(IgnoreReason.DISPATCH_NOT_CURRENT, fact.instance, fact.endpoint, fact.dispatch_id)
-        return
-    if dispatch.revoked:
+    elif dispatch.revoked:
         settle(step, worker, fact.dispatch_id, fact.result)
-        return
+    else:
+        _end(step, dispatch, fact)
+    check_acknowledged(step, worker)
+
+
+def _end(step: Step, dispatch: Dispatch, fact: f.ActionFinished) -> None:
+    """What becomes of the operation."""
     outcome = FINAL.get(fact.result)
     if outcome is not None:
         operation = dispatch.operation
@@ -84,8 +93,10 @@ def finish(step: Step, fact: f.ActionFinished) -> None:
             fact.usage,
             operation.job_failures,
             operation.worker_losses,
-            worker.endpoint,
+            dispatch.worker.endpoint,
         )
+    elif fact.result == RunResult.OUT_OF_MEMORY:
+        escalate(step, dispatch, fact)
     elif fact.result == RunResult.BACKPRESSURE:
         return_untried(step, dispatch, RequeueCause.BACKPRESSURE, fact.message)
     else:  # an internal error, or a kill nobody asked for

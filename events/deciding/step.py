@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from events.events import Event, FactIgnored, FactRejected
+from events.events import Event, FactIgnored, FactRejected, RequirementDefined
 from events.evolve import evolve
 from events.reasons import IgnoreReason, RejectReason
 from events.state import Instance, Operation, Shard, Worker
@@ -24,11 +24,19 @@ class Step:
     key: str
     events: list[Event] = field(default_factory=list)
 
-    def emit(self, kind: type, *values: Any) -> None:
+    def emit(self, kind: type, *values: Any, **named: Any) -> None:
         """Make the next event from the fields after the envelope, apply it, keep it."""
-        event = kind(self.shard.seq + 1, self.now_us, self.offset, *values)
+        event = kind(self.shard.seq + 1, self.now_us, self.offset, *values, **named)
         evolve(self.shard, event)
         self.events.append(event)
+
+    def intern(self, requirements: bytes) -> int:
+        """The number of these canonical requirements; they get one at their first use."""
+        requirement_id = self.shard.requirement_ids.get(requirements)
+        if requirement_id is None:
+            requirement_id = len(self.shard.requirements) + 1
+            self.emit(RequirementDefined, requirement_id, requirements)
+        return requirement_id
 
     def ignore(self, reason: IgnoreReason, instance: str = "", key: str = "", dispatch_id: int = 0) -> None:
         """The fact changes nothing."""

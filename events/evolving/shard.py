@@ -64,6 +64,7 @@ def _configured(shard: Shard, event: e.Configured) -> None:
     instance.steps, instance.config, instance.upstream = resolve(instance.scheduler)
     instance.pools = instance.config.pools()
     instance.demands = {}
+    instance.unsatisfiable = {}  # said of another reading of the requirements
     for operation in instance.by_client.values():
         if operation.stage is not Stage.FINISHED:
             operation.demand = demand_of(shard, instance, operation.requirement_id)
