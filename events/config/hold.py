@@ -1,21 +1,28 @@
-"""The head-of-line hold: which busy worker is kept draining for the action at the head of the queue (section 5)."""
+"""The head-of-line hold: which busy worker is kept draining for the action at the head of the queue (section 5).
+
+What it is for, what it costs and where it does nothing stands in infra/runbooks/hold.md.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Seconds = Annotated[int, Field(ge=0, le=10 * 365 * 24 * 3600)]
+TEN_YEARS_S = 10 * 365 * 24 * 3600
+Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_S)]
 
 
 class _Hold(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    max_hold_s: Seconds | None = Field(
+    max_hold_s: Annotated[int, Field(ge=1, le=TEN_YEARS_S)] | None = Field(
         default=None,
-        description="Give the worker back after so long, with an event of its own. Unset: hold until it ends by itself.",
+        description="Give the worker back this long after the hold was made, wherever it has moved since, with an event of its own; the "
+        "same action is not held for again for as long (or after_s, if that is longer). Unset: a hold stands until it ends by itself.",
     )
     spare_last: bool = Field(
-        default=False, description="Never hold the last worker that could serve everything else that is queued."
+        default=False,
+        description="Never hold the last worker for somebody else: where something that runs on it, or something else that is queued and "
+        "that it could run, could run on no other connected worker that does not drain.",
     )
 
 
@@ -24,8 +31,14 @@ class ShortfallHold(_Hold):
 
     kind: Literal["shortfall"]
     after_s: Seconds = Field(
-        description="How long the head must have waited. Set it above the typical queue wait: a held worker idles what it frees, "
-        "up to the action's size, for as long as the longest action that runs on it."
+        description="Symptom: a large action waits as long as small ones keep coming, since each core that frees is taken before it fits. "
+        "Mechanism: once the action at the head of the queue has waited this long since it was last queued and a pass places something "
+        "queued after it, the busy worker closest to fitting it takes nothing queued after it until it is placed. Cost: that worker "
+        "idles what it frees, up to the action's size, for as long as the longest action that runs on it; of two workers that is half "
+        "the fleet. Set it above the typical queue wait; with a small value and many large actions some worker is held nearly always. "
+        "Watch HoldMade, HoldMoved, HoldReleased and HoldNoCandidate. Limits: it needs an overtake, so a fleet that places nothing "
+        "holds nothing; an action that waits only for a slot holds a whole worker; a hold may move, or drop until the next overtake; "
+        "runs that declare too little memory cost one useless drain for each worker."
     )
 
 
@@ -37,7 +50,9 @@ class BackfillHold(_Hold):
 
     kind: Literal["backfill"]
     after_s: Seconds = Field(
-        default=0, description="How long the head must have waited; 0: at once, also when nothing overtook it."
+        default=0,
+        description="How long the head must have waited since it was last queued; 0: it is reserved for as soon as it finds no room, also "
+        "when nothing overtook it.",
     )
 
 

@@ -15,6 +15,7 @@ from events.config import PropertyKind, SimpleScheduler
 from events.fitting import Demand, compile_demand
 from events.matching import Matcher
 from events.state import Dispatch, Operation, Stage, Worker, sort_key
+from streams.bench import hold
 
 
 class Row(TypedDict):
@@ -231,4 +232,4 @@ def run(progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
                 ratio=round(grown_us / (base_us * most), 2),
             )
         )
-    return rows
+    return rows + hold.run(progress)

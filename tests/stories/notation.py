@@ -69,14 +69,26 @@ def queue(
     memory: int | None = None,
     priority: int = 0,
     queued_s: float | None = None,
+    attached: bool = False,
+    expected_s: float = 0,
     **properties: str,
 ) -> Step:
-    """A producer queues an action; `queued_s` is seconds relative to now."""
+    """A producer queues an action; `queued_s` is seconds relative to now, `expected_s` how long it is expected to run."""
 
     def step(story: "Story") -> None:
         requirements = canonical_requirements(_pairs(cpu, memory, properties).items())
         queued_at_us = 0 if queued_s is None else story.now_us + round(queued_s * 1_000_000)
-        story.take(f.ActionQueued(MAIN, name, requirements, priority, queued_at_us))
+        story.take(
+            f.ActionQueued(
+                MAIN,
+                name,
+                requirements,
+                priority,
+                queued_at_us,
+                attached=attached,
+                expected_duration_us=round(expected_s * 1_000_000),
+            )
+        )
 
     return step
 
@@ -229,7 +241,8 @@ def line(event: e.Event, names: dict[int, str], dispatches: dict[int, str]) -> s
             return f"{event.client_operation_id} queued{late}"
         case e.OperationDispatched():
             over = "" if event.overtook is None else f", overtaking {of(event.overtook)}"
-            return f"{of(event.operation_id)} to {event.endpoint}{over}"
+            beside = ", backfilled" if event.backfilled else ""
+            return f"{of(event.operation_id)} to {event.endpoint}{over}{beside}"
         case e.OperationAccepted():
             return f"{of(event.operation_id)} accepted"
         case e.OperationRequeued():
@@ -256,5 +269,36 @@ def line(event: e.Event, names: dict[int, str], dispatches: dict[int, str]) -> s
             return f"{event.endpoint} undrained"
         case e.WorkerDisconnected():
             return f"{event.endpoint} out: {event.reason.name.lower()}"
+        case e.HoldMade():
+            over = "" if event.overtaken_by is None else f", overtaken by {of(event.overtaken_by)}"
+            return f"{event.endpoint} held for {of(event.operation_id)}{over}"
+        case e.HoldMoved():
+            moved = f"{event.from_endpoint} to {event.to_endpoint}"
+            return f"hold for {of(event.operation_id)} moved from {moved}: {event.cause.name.lower()}"
+        case e.HoldReleased():
+            return f"hold of {event.endpoint} for {of(event.operation_id)} released: {event.reason.name.lower()}"
+        case e.HoldNoCandidate():
+            why = ", ".join(f"{count.workers} {count.exclusion.name.lower()}" for count in event.excluded)
+            return f"nobody to hold for {of(event.operation_id)}: {why or 'no worker'}"
+        case e.WorkerIdleCapped():
+            return f"{event.endpoint} capped at {event.idle_free_kib} KiB while idle"
+        case e.OperationJoined():
+            return f"{event.client_operation_id} joined {of(event.operation_id)}"
+        case e.ClientLeft():
+            return f"{event.client_operation_id} left {of(event.operation_id)}: {event.reason.name.lower()}"
+        case e.CacheLookupRequested():
+            return f"{of(event.operation_id)} looked up"
+        case e.CacheAnswered():
+            return f"{of(event.operation_id)} answered: {event.answer.name.lower()}"
+        case e.OperationForwarded():
+            return f"{of(event.operation_id)} forwarded to {event.upstream}"
+        case e.UpstreamReported():
+            return f"{of(event.operation_id)} upstream: {event.state.name.lower()}"
+        case e.HintsLoaded():
+            return f"{event.instance} has {len(event.hints)} hints"
+        case e.DemandUnsatisfiable():
+            return "no workers" if event.no_workers else f"nobody could serve {', '.join(event.properties)}"
+        case e.DemandSatisfiable():
+            return "somebody could serve it"
         case _:
             return type(event).__name__

@@ -9,8 +9,9 @@ from streams.rehearsal import Rehearsal
 from tests.stories.notation import MAIN, Step, line
 
 START_US = 1_800_000_000_000_000
-UNTOLD = (e.Ticked, e.WorkerReported, e.RequirementDefined)
-"""Happen all the time and say nothing of their own; `every_event` holds them too."""
+VERDICTS = (e.DemandUnsatisfiable, e.DemandSatisfiable)
+UNTOLD = (e.Ticked, e.WorkerReported, e.RequirementDefined, e.ClientHeard, *VERDICTS)
+"""Happen all the time and say nothing of their own, or (verdicts) are beside the point of most stories; `every_event` holds them."""
 
 
 class Story:
@@ -95,6 +96,11 @@ class Story:
         """What a worker has left."""
         instance = self.rehearsal.shard.instances[MAIN]
         return instance.workers[endpoint].remaining[instance.pools.index(pool)]
+
+    def held(self) -> tuple[str, str] | None:
+        """Whom the instance holds and for what: (endpoint, operation)."""
+        hold = self.rehearsal.shard.instances[MAIN].hold
+        return None if hold is None else (hold.worker.endpoint, self.names[hold.operation.operation_id])
 
     def counters(self, name: str) -> tuple[int, int, int]:
         """(job failures, worker losses, free requeues) of an operation."""
