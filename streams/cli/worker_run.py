@@ -21,7 +21,7 @@ from streams.settings import DEFAULT_INSTANCE, Settings, load_settings
 from streams.shard_map import read_shard_map
 from streams.worker.capacity import Amounts, Ledger
 from streams.worker.executors import Executor, ProcessExecutor, SimulatedExecutor
-from streams.worker.memory import available_kib
+from streams.worker.memory import GroupMemory, available_kib
 from streams.worker.protocol import Identity, WorkerProtocol
 from streams.worker.runtime import Surroundings, WorkerRuntime
 from streams.worker.secret_source import SecretSource
@@ -63,6 +63,16 @@ def draw() -> int:
 @click.option("--name", metavar="ENDPOINT", help="The worker's endpoint [default: <host>-<process id>].")
 @click.option("--max-inflight", type=click.IntRange(min=0), default=0, help="Most runs at once [default: 0, no limit].")
 @click.option(
+    "--admits-when-idle",
+    is_flag=True,
+    help="Tell the scheduler that, running nothing, this worker takes whatever fits what it lends, however little memory is free.",
+)
+@click.option(
+    "--enforce-memory",
+    is_flag=True,
+    help="Kill a run that uses more memory than its action asked for and report it out of memory. Linux only.",
+)
+@click.option(
     "--secrets-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Holds the values of secrets, one file each; a secret without one is taken from HEADWAY_SECRET_<NAME>.",
@@ -103,6 +113,8 @@ def run(
     instance: str,
     name: str | None,
     max_inflight: int,
+    admits_when_idle: bool,
+    enforce_memory: bool,
     secrets_dir: Path | None,
     drain_timeout: float,
     simulate: bool,
@@ -123,6 +135,12 @@ def run(
         raise click.UsageError("--count goes with --simulate; a process runs one real worker")
     if simulate and secrets_dir is not None:
         raise click.UsageError("--secrets-dir does not go with --simulate, which runs nothing")
+    if simulate and enforce_memory:
+        raise click.UsageError("--enforce-memory does not go with --simulate, which runs nothing")
+    if enforce_memory and not GroupMemory.is_possible():
+        raise click.UsageError(
+            "--enforce-memory needs /proc, which this machine has not; leave it out, or run the worker on Linux"
+        )
     log_lines.configure(log_level)
     amounts = Amounts(round(cores * CORE_MILLIS), memory_kib)
     properties = properties_of(pairs, amounts)
@@ -133,12 +151,14 @@ def run(
     boot_epoch, build = draw(), f"headway {metadata.version('headway')}"
     workers = [
         WorkerProtocol(
-            Identity(instance, endpoint, boot_epoch, properties, max_inflight, build), Ledger(amounts, max_inflight)
+            Identity(instance, endpoint, boot_epoch, properties, max_inflight, build, admits_when_idle),
+            Ledger(amounts, max_inflight),
         )
         for endpoint in endpoints
     ]
     settings = load_settings(bootstrap_servers=bootstrap_servers)
-    exit_code = asyncio.run(_run(settings, instance, workers, simulate, scale, secrets_dir, drain_timeout))
+    memory = GroupMemory() if enforce_memory else None
+    exit_code = asyncio.run(_run(settings, instance, workers, simulate, scale, secrets_dir, memory, drain_timeout))
     if exit_code:
         raise SystemExit(exit_code)
 
@@ -150,6 +170,7 @@ async def _run(
     simulate: bool,
     scale: float,
     secrets_dir: Path | None,
+    memory: GroupMemory | None,
     drain_timeout_s: float,
 ) -> int:
     async with connected(settings, client_id=f"headway-worker-{workers[0].identity.endpoint}") as log:
@@ -158,7 +179,7 @@ async def _run(
         if simulate:
             executor, surroundings = SimulatedExecutor(scale), Surroundings(draw)
         else:
-            executor = ProcessExecutor(SecretSource(secrets_dir, os.environ))
+            executor = ProcessExecutor(SecretSource(secrets_dir, os.environ), memory=memory)
             surroundings = Surroundings(draw, available_kib)
         runtime = WorkerRuntime(log, shard, workers, executor, surroundings)
         _on_signals(runtime, drain_timeout_s)

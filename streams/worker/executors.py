@@ -20,7 +20,9 @@ from events.values import Usage
 from streams.log_lines import say
 from streams.placements import ActionPlaced
 from streams.worker import warden
-from streams.worker.process import MESSAGE_CHARACTERS, ProcessRun
+from streams.worker.capacity import asked_by
+from streams.worker.memory import GroupMemory
+from streams.worker.process import MESSAGE_CHARACTERS, MemoryLimit, ProcessRun
 from streams.worker.protocol import RunReport
 from streams.worker.secret_source import SecretSource
 
@@ -52,10 +54,20 @@ class ProcessExecutor:
         secrets: values of secret references.
         path: PATH of commands that say none; None, this process's.
         root: where working directories are made; None, a fresh directory in the machine's place for temporary files.
+        memory: what its runs use; given, a run that uses more memory than its action asked for is stopped. An action that asks
+            for none is not limited.
     """
 
-    def __init__(self, secrets: SecretSource, *, path: str | None = None, root: Path | None = None) -> None:
+    def __init__(
+        self,
+        secrets: SecretSource,
+        *,
+        path: str | None = None,
+        root: Path | None = None,
+        memory: GroupMemory | None = None,
+    ) -> None:
         self._secrets = secrets
+        self._memory = memory
         self._path = os.environ.get("PATH", os.defpath) if path is None else path
         self._root = (Path(tempfile.mkdtemp(prefix="headway-worker-")) if root is None else root).resolve()
         self._runs: dict[int, ProcessRun] = {}
@@ -77,6 +89,7 @@ class ProcessExecutor:
             secrets=self._secrets,
             path=self._path,
             note_group=self._guard.note,
+            memory=self._limit_of(placed),
         )
         self._runs[placed.dispatch_id] = run
         thread = threading.Thread(
@@ -88,6 +101,10 @@ class ProcessExecutor:
             run.discard()
             report = RunReport(RunResult.INTERNAL_ERROR, message=f"the worker could not run it: {error}")
             loop.call_soon(self._ended, placed.dispatch_id, report, ended)
+
+    def _limit_of(self, placed: ActionPlaced) -> MemoryLimit | None:
+        asked_kib = asked_by(placed.requirements).memory_kib
+        return None if self._memory is None or not asked_kib else MemoryLimit(asked_kib, self._memory)
 
     def _run(self, dispatch_id: int, run: ProcessRun, loop: asyncio.AbstractEventLoop, ended: Ended) -> None:
         try:

@@ -4,6 +4,9 @@ What the command gets: its `argv`, the environment that the action says and `PAT
 working directory named by the dispatch id and removed afterwards, no standard input, no other open files. Inputs of an action are
 digests; this worker fetches nothing, so a command finds only what the machine has.
 
+With a memory limit, the resident memory of the run's group is looked at every 250 ms; above the limit it gets SIGKILL and is reported
+OUT_OF_MEMORY, with the most that was seen. What a run takes and gives back in between is not seen.
+
 To stop a run, its group gets SIGTERM and two seconds later SIGKILL. Whatever is left of the group when its first process has ended gets
 SIGKILL as well: a run is over when its process is, and nothing of it may go on using what the ledger gives to the next one.
 """
@@ -22,11 +25,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from events.payloads import Command
 from events.reasons import RunResult
 from events.values import Usage
+from streams.worker.memory import SAMPLE_S, GroupMemory
 from streams.worker.protocol import RunReport
 from streams.worker.secret_source import SecretMissing, SecretSource
 from streams.worker.tails import Masking, Tail
@@ -43,6 +47,13 @@ _POLL_S = 0.05  # where the machine has no pidfd
 
 UNSTARTABLE = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG)
 """Errors of the start that are the command's: no interpreter for a script, not executable, no program, arguments too long."""
+
+
+class MemoryLimit(NamedTuple):
+    """How much memory a run may use, and who knows what it uses."""
+
+    limit_kib: int
+    memory: GroupMemory
 
 
 class NotStartable(Exception):
@@ -95,6 +106,7 @@ class ProcessRun:
         secrets: values of secret references.
         path: the PATH of the command where it says none.
         note_group: told `+<group>` after the start and `-<group>` before the group's number is free again.
+        memory: where the run is stopped for using more memory than its limit; None, never.
     """
 
     def __init__(
@@ -107,6 +119,7 @@ class ProcessRun:
         secrets: SecretSource,
         path: str,
         note_group: Callable[[str], None] = lambda line: None,
+        memory: MemoryLimit | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         self._command = command
@@ -115,6 +128,7 @@ class ProcessRun:
         self._secrets = secrets
         self._path = path
         self._note_group = note_group
+        self._memory = memory
         self._grace_s = grace_s
         self._stop_asked = threading.Event()
         self._wake_in, self._wake_out = os.pipe()
@@ -182,7 +196,16 @@ class ProcessRun:
                 f"program {self._command.argv[0][:256]!r} cannot be started: {error.strerror}"
             ) from error
         self._note_group(f"+{process.pid}")
-        watch = _Watch(process, masking, self._stop_asked, self._wake_in, self._grace_s, self._note_group, own_peak_kib)
+        watch = _Watch(
+            process,
+            masking,
+            self._stop_asked,
+            self._wake_in,
+            self._grace_s,
+            self._note_group,
+            own_peak_kib,
+            self._memory,
+        )
         return watch.until_ended(begun, self._timeout_s)
 
 
@@ -202,8 +225,11 @@ class _Watch:
         grace_s: float,
         note_group: Callable[[str], None],
         own_peak_kib: int,
+        memory: MemoryLimit | None,
     ) -> None:
         self._process = process
+        self._memory = memory
+        self._longest_sample_s = _LAST_SAMPLE_S if memory is None else SAMPLE_S
         self._own_peak_kib = own_peak_kib
         self._stop_asked = stop_asked
         self._wake_in = wake_in
@@ -214,6 +240,7 @@ class _Watch:
         self._sample_s = _FIRST_SAMPLE_S
         self._result: RunResult | None = None
         self._kill_at: float | None = None
+        self._over_kib = 0
 
     def until_ended(self, begun: float, timeout_s: float | None) -> RunReport:
         """Wait for the end and report it."""
@@ -266,7 +293,8 @@ class _Watch:
                 self._kill_at = now + self._grace_s  # once more, for a process that was being born meanwhile
             if now >= sample_at:
                 self._sample()
-                self._sample_s = min(self._sample_s * 4, _LAST_SAMPLE_S)
+                self._check_memory(now)
+                self._sample_s = min(self._sample_s * 4, self._longest_sample_s)
                 sample_at = now + self._sample_s
             until = [sample_at] if poll_s is None else [sample_at, now + poll_s]
             if self._result is None and deadline is not None:
@@ -302,6 +330,22 @@ class _Watch:
             while pipes and (left := until - time.monotonic()) > 0:
                 if not self._take(selector, pipes, left):
                     return
+
+    def _check_memory(self, now: float) -> None:
+        """End the run at once when its group uses more than it may: a SIGTERM would leave it time to take more."""
+        if self._memory is None or self._result is RunResult.OUT_OF_MEMORY:
+            return
+        limit_kib, memory = self._memory
+        used_kib = memory.resident_kib(self._process.pid)
+        if used_kib > limit_kib:
+            # Processes that share pages (a forked child and its parent) would be charged for them twice: look closer.
+            used_kib = memory.proportional_kib(self._process.pid)
+        self._peak_kib = max(self._peak_kib, used_kib)
+        if used_kib > limit_kib and self._result is None:
+            self._result = RunResult.OUT_OF_MEMORY
+            self._over_kib = used_kib
+            self._signal(signal.SIGKILL)
+            self._kill_at = now + self._grace_s
 
     def _end(self, result: RunResult, now: float) -> None:
         self._result = result
@@ -343,6 +387,8 @@ class _Watch:
         result, message = self._result or RunResult.EXITED, ""
         if result is RunResult.EXITED and code < 0:
             message = f"ended by {signal.Signals(-code).name}" if -code in _SIGNALS else f"ended by signal {-code}"
+        elif result is RunResult.OUT_OF_MEMORY and self._memory is not None:
+            message = f"it used {self._over_kib} KiB and had reserved {self._memory.limit_kib} KiB"
         return RunReport(result, code, message, self._tails["stdout"].value(), self._tails["stderr"].value(), usage)
 
 

@@ -70,6 +70,7 @@ class Identity(NamedTuple):
     properties: Properties
     max_inflight: int = 0
     build: str = ""
+    admits_when_idle: bool = False  # told to the scheduler: its live memory veto does not apply while nothing runs here
 
 
 class RunReport(NamedTuple):
@@ -227,6 +228,7 @@ class WorkerProtocol:
             max_inflight=identity.max_inflight,
             build=identity.build,
             running=tuple(sorted({*self._runs, *self._waiting, *unsettled})),
+            admits_when_idle=identity.admits_when_idle,
         )
 
     # -- commands -------------------------------------------------------------------------------------------------------
