@@ -201,6 +201,57 @@ class UpstreamState(IntEnum):
     REFUSED = 4
 
 
+class Explanation(IntEnum):
+    """Why an operation stands where it does now. Not recorded: the read side tells it from its rows."""
+
+    UNSPECIFIED = 0
+    INSTANCE_PAUSED = 1
+    NO_WORKER = 2
+    UNSATISFIABLE = 3
+    NO_ROOM = 4
+    NOT_TAKING = 5
+    WORKER_HELD = 6
+    ROOM = 7
+    CACHE_LOOKUP = 8
+    FORWARDED = 9
+    PLACED = 10
+    ACCEPTED = 11
+    FINISHED = 12
+
+
+class WorkerStanding(IntEnum):
+    """What keeps a worker from taking an operation now; the first of these that holds."""
+
+    UNSPECIFIED = 0
+    OTHER_PROPERTIES = 1
+    TOO_SMALL = 2
+    DRAINING = 3
+    PAUSED = 4
+    FULL = 5
+    UNACCEPTED = 6
+    SHORT = 7
+    DECLINED = 8
+    VETOED = 9
+    HELD = 10
+    ROOM = 11
+
+
+class HoldAbsence(IntEnum):
+    """Why no worker is held for an operation."""
+
+    UNSPECIFIED = 0
+    OFF = 1
+    NOTHING_WAITS = 2
+    NOT_QUEUED = 3
+    INSTANCE_PAUSED = 4
+    NOT_HEAD = 5
+    TOO_EARLY = 6
+    EXPIRED = 7
+    OTHER_HELD = 8
+    NO_CANDIDATE = 9
+    NOT_OVERTAKEN = 10
+
+
 def sentence(reason: IntEnum) -> str:
     """The sentence a person reads for `reason`, from the wire contract; empty for UNSPECIFIED."""
     enum = reasons_pb2.DESCRIPTOR.enum_types_by_name[type(reason).__name__]

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from events import events as e
+from events.reasons import HoldEnd
 from events.values import HoldCandidate, HoldExclusionCount
-from projections.row_access import instance_at, worker_at
+from projections.row_access import instance_at, operation_at, worker_at
 from projections.table import MissingRow, Table
 from proto.gen.headway.v1 import events_pb2
 from proto.gen.headway.v1.rows_pb2 import HoldCount, HoldRow, InstanceRow
@@ -71,6 +72,10 @@ def _hold_released(table: Table, event: e.HoldReleased) -> None:
     else:
         instance.hold_ends.append(HoldCount(reason=int(event.reason), count=1, held_us=event.held_us))
     table.put(key, instance)
+    if event.reason == HoldEnd.EXPIRED:
+        operation_key, operation = operation_at(table, event.operation_id)
+        operation.hold_expired_at_us = event.at_us
+        table.put(operation_key, operation)
 
 
 def _hold_no_candidate(table: Table, event: e.HoldNoCandidate) -> None:

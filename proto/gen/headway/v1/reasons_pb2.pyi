@@ -163,6 +163,51 @@ class UpstreamState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UPSTREAM_STATE_REQUEUED: _ClassVar[UpstreamState]
     UPSTREAM_STATE_FINISHED: _ClassVar[UpstreamState]
     UPSTREAM_STATE_REFUSED: _ClassVar[UpstreamState]
+
+class Explanation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXPLANATION_UNSPECIFIED: _ClassVar[Explanation]
+    EXPLANATION_INSTANCE_PAUSED: _ClassVar[Explanation]
+    EXPLANATION_NO_WORKER: _ClassVar[Explanation]
+    EXPLANATION_UNSATISFIABLE: _ClassVar[Explanation]
+    EXPLANATION_NO_ROOM: _ClassVar[Explanation]
+    EXPLANATION_NOT_TAKING: _ClassVar[Explanation]
+    EXPLANATION_WORKER_HELD: _ClassVar[Explanation]
+    EXPLANATION_ROOM: _ClassVar[Explanation]
+    EXPLANATION_CACHE_LOOKUP: _ClassVar[Explanation]
+    EXPLANATION_FORWARDED: _ClassVar[Explanation]
+    EXPLANATION_PLACED: _ClassVar[Explanation]
+    EXPLANATION_ACCEPTED: _ClassVar[Explanation]
+    EXPLANATION_FINISHED: _ClassVar[Explanation]
+
+class WorkerStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WORKER_STANDING_UNSPECIFIED: _ClassVar[WorkerStanding]
+    WORKER_STANDING_OTHER_PROPERTIES: _ClassVar[WorkerStanding]
+    WORKER_STANDING_TOO_SMALL: _ClassVar[WorkerStanding]
+    WORKER_STANDING_DRAINING: _ClassVar[WorkerStanding]
+    WORKER_STANDING_PAUSED: _ClassVar[WorkerStanding]
+    WORKER_STANDING_FULL: _ClassVar[WorkerStanding]
+    WORKER_STANDING_UNACCEPTED: _ClassVar[WorkerStanding]
+    WORKER_STANDING_SHORT: _ClassVar[WorkerStanding]
+    WORKER_STANDING_DECLINED: _ClassVar[WorkerStanding]
+    WORKER_STANDING_VETOED: _ClassVar[WorkerStanding]
+    WORKER_STANDING_HELD: _ClassVar[WorkerStanding]
+    WORKER_STANDING_ROOM: _ClassVar[WorkerStanding]
+
+class HoldAbsence(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HOLD_ABSENCE_UNSPECIFIED: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_OFF: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_NOTHING_WAITS: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_NOT_QUEUED: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_INSTANCE_PAUSED: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_NOT_HEAD: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_TOO_EARLY: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_EXPIRED: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_OTHER_HELD: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_NO_CANDIDATE: _ClassVar[HoldAbsence]
+    HOLD_ABSENCE_NOT_OVERTAKEN: _ClassVar[HoldAbsence]
 IGNORE_REASON_UNSPECIFIED: IgnoreReason
 IGNORE_REASON_DUPLICATE_OPERATION: IgnoreReason
 IGNORE_REASON_UNKNOWN_OPERATION: IgnoreReason
@@ -274,5 +319,41 @@ UPSTREAM_STATE_PLACED: UpstreamState
 UPSTREAM_STATE_REQUEUED: UpstreamState
 UPSTREAM_STATE_FINISHED: UpstreamState
 UPSTREAM_STATE_REFUSED: UpstreamState
+EXPLANATION_UNSPECIFIED: Explanation
+EXPLANATION_INSTANCE_PAUSED: Explanation
+EXPLANATION_NO_WORKER: Explanation
+EXPLANATION_UNSATISFIABLE: Explanation
+EXPLANATION_NO_ROOM: Explanation
+EXPLANATION_NOT_TAKING: Explanation
+EXPLANATION_WORKER_HELD: Explanation
+EXPLANATION_ROOM: Explanation
+EXPLANATION_CACHE_LOOKUP: Explanation
+EXPLANATION_FORWARDED: Explanation
+EXPLANATION_PLACED: Explanation
+EXPLANATION_ACCEPTED: Explanation
+EXPLANATION_FINISHED: Explanation
+WORKER_STANDING_UNSPECIFIED: WorkerStanding
+WORKER_STANDING_OTHER_PROPERTIES: WorkerStanding
+WORKER_STANDING_TOO_SMALL: WorkerStanding
+WORKER_STANDING_DRAINING: WorkerStanding
+WORKER_STANDING_PAUSED: WorkerStanding
+WORKER_STANDING_FULL: WorkerStanding
+WORKER_STANDING_UNACCEPTED: WorkerStanding
+WORKER_STANDING_SHORT: WorkerStanding
+WORKER_STANDING_DECLINED: WorkerStanding
+WORKER_STANDING_VETOED: WorkerStanding
+WORKER_STANDING_HELD: WorkerStanding
+WORKER_STANDING_ROOM: WorkerStanding
+HOLD_ABSENCE_UNSPECIFIED: HoldAbsence
+HOLD_ABSENCE_OFF: HoldAbsence
+HOLD_ABSENCE_NOTHING_WAITS: HoldAbsence
+HOLD_ABSENCE_NOT_QUEUED: HoldAbsence
+HOLD_ABSENCE_INSTANCE_PAUSED: HoldAbsence
+HOLD_ABSENCE_NOT_HEAD: HoldAbsence
+HOLD_ABSENCE_TOO_EARLY: HoldAbsence
+HOLD_ABSENCE_EXPIRED: HoldAbsence
+HOLD_ABSENCE_OTHER_HELD: HoldAbsence
+HOLD_ABSENCE_NO_CANDIDATE: HoldAbsence
+HOLD_ABSENCE_NOT_OVERTAKEN: HoldAbsence
 SENTENCE_FIELD_NUMBER: _ClassVar[int]
 sentence: _descriptor.FieldDescriptor
