@@ -90,14 +90,14 @@ def release(step: Step, instance: Instance, reason: HoldEnd) -> None:
     """End the hold of the instance, which has one."""
     hold = instance.hold
     assert hold is not None, "only a hold that stands is released"
-    step.emit(*released(step, hold, reason))
+    say_released(step, hold, reason)
 
 
-def released(step: Step, hold: Hold, reason: HoldEnd) -> tuple[object, ...]:
-    """What `HoldReleased` says of this hold, for Step.emit."""
+def say_released(step: Step, hold: Hold, reason: HoldEnd) -> None:
+    """Emit `HoldReleased` for this hold, which may have been cleared by the dispatch before it (`placed`)."""
     held_us = step.now_us - hold.made_at_us
     operation = hold.operation
-    return e.HoldReleased, operation.instance, operation.operation_id, hold.worker.endpoint, reason, held_us
+    step.emit(e.HoldReleased, operation.instance, operation.operation_id, hold.worker.endpoint, reason, held_us)
 
 
 def policy_changed(step: Step, instance: Instance, before: HoldConfig | None) -> None:

@@ -42,7 +42,7 @@ def _dispatch_around_hold(step: Step, instance: Instance, match: Match) -> None:
     _dispatch(step, match)
     if hold is not None and hold.operation is match.operation:
         # The fold of the dispatch has cleared the hold: no state shows both. This says so, on whatever worker it landed.
-        step.emit(*holding.released(step, hold, HoldEnd.PLACED))
+        holding.say_released(step, hold, HoldEnd.PLACED)
 
 
 def _dispatch(step: Step, match: Match) -> None:
