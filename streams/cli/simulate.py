@@ -104,10 +104,10 @@ def command(
             return
     else:
         whole = _recorded(Path(trace), workers, cores, leave_out_unfit)
-        if whole.skipped or whole.left_out:
-            note(
-                f"{trace}: {whole.skipped} record(s) are no jobs; {whole.left_out} job(s) fit no worker and are left out"
-            )
+        if whole.skipped:
+            note(f"{trace}: {whole.skipped} record(s) without processors or run time are no jobs")
+        if whole.left_out:
+            note(f"{trace}: {whole.left_out} job(s) fit no worker and are left out")
         workloads = list(shakes(whole, shake, seed)) if shake else [whole]
     named = Policy(policy or Policy.NONE)
     config = configuration(named, after_s=after_s, strategy=chosen)

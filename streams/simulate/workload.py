@@ -127,7 +127,9 @@ def from_openb(
             largest = largest or ", ".join(f"{name}={value}" for name, value in asked)
     _check_fit(path, len(tasks) - len(fitting), len(tasks), largest, f"{len(nodes)} machine(s)", leave_out)
     jobs = tuple(
-        Job(task.name, task.arrival_us, task.duration_us, max(task.duration_us, 1), task.requirements(), task.cpu_millis)
+        Job(
+            task.name, task.arrival_us, task.duration_us, max(task.duration_us, 1), task.requirements(), task.cpu_millis
+        )
         for task in fitting
     )
     kinds = {"gpu_milli": PropertyKind.MINIMUM, "gpu_model": PropertyKind.EXACT}
