@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from events import events as e
 from events import facts as f
 from events.codec import canonical_requirements
-from events.reasons import RunResult
+from events.reasons import CacheAnswer, Outcome, RunResult, UpstreamState
+from events.values import NO_DIGEST, Digest, ResourceHint, Usage
 
 INSTANCES = ("main", "night")
 SHAPES = (
@@ -18,6 +19,7 @@ SHAPES = (
     {"cpu_millis": "2000", "zone": "a"},
     {"os": "linux", "cpu_millis": "1000"},
     {"memory_kib": "3000"},
+    {"memory_kib": "6000"},
     {},
     {"gpu": "1", "cpu_millis": "1000"},
     {"flavour": "b"},
@@ -27,7 +29,20 @@ CONFIGS = (
     '{"kind":"simple","allocation_strategy":"most_recently_used","supported_platform_properties":{"zone":"exact","gpu":"minimum"},'
     '"max_worker_loss_retries":2,"max_free_requeues":2}',
     '{"kind":"simple","worker_timeout_s":5,"unacknowledged_kill_timeout_s":7,"retain_completed_for_s":3}',
+    '{"kind":"simple","client_action_timeout_s":3,"max_action_executing_timeout_s":6,"dispatch_ack_timeout_s":2,'
+    '"max_unaccepted_dispatches":2,"fair_share":{"between":"client"},"max_job_retries":2}',
+    '{"kind":"simple","live_memory_veto":"memory_kib","memory_escalation":{"max_steps":2},"aging_s":5,'
+    '"unsatisfiable_action_timeout_s":4,"no_worker_action_timeout_s":3,"compatible_builds":["","b1"]}',
+    '{"kind":"simple","allocation_strategy":"best_fit","memory_escalation":{"ladder_kib":[2000,4000]},'
+    '"hold":{"kind":"shortfall","after_s":0,"max_hold_s":9},"live_memory_veto":"memory_kib"}',
+    '{"kind":"simple","allocation_strategy":"least_loaded","hold":{"kind":"shortfall","after_s":0},"dispatch_ack_timeout_s":5}',
+    '{"kind":"simple","hold":{"kind":"backfill","after_s":1},"fair_share":{"between":"invocation"}}',
+    '{"kind":"cache_lookup","scheduler":{"kind":"historical_resource","scheduler":{"kind":"property_modifier","modifications":'
+    '[{"kind":"remove","name":"flavour"},{"kind":"add","name":"zone","value":"a"}],"scheduler":{"kind":"simple",'
+    '"unsatisfiable_action_timeout_s":2,"hold":{"kind":"shortfall","after_s":0,"spare_last":true}}}}}',
+    '{"kind":"cache_lookup","scheduler":{"kind":"upstream","instance":"there"}}',
 )
+DIGESTS = tuple(Digest(bytes([number]) * 32, number) for number in range(1, 5))
 
 
 @dataclass
@@ -42,6 +57,8 @@ class World:
     clients: list[tuple[str, str]] = field(default_factory=list)
     placed: dict[int, tuple[str, str]] = field(default_factory=dict)
     instance_of: dict[int, str] = field(default_factory=dict)
+    looked_up: list[int] = field(default_factory=list)  # operations that wait for the cache
+    forwarded: list[int] = field(default_factory=list)
     drawn: int = 0
 
     def draw(self) -> int:
@@ -58,6 +75,10 @@ class World:
                 worker = (self.instance_of[event.operation_id], event.endpoint)
                 self.placed[event.seq] = worker
                 self.held.setdefault(worker, {})[event.seq] = None
+            elif isinstance(event, e.CacheLookupRequested):
+                self.looked_up.append(event.operation_id)
+            elif isinstance(event, e.OperationForwarded):
+                self.forwarded.append(event.operation_id)
 
     def next(self) -> tuple[int, f.Fact]:
         """The next fact and its append time."""
@@ -83,6 +104,11 @@ class World:
             (2, self._reprioritise),
             (1, self._pause),
             (1, self._configure),
+            (6, self._hear),
+            (1, self._go),
+            (5, self._answer),
+            (4, self._relay),
+            (1, self._hint),
             (10, lambda *_: f.Tick()),
         )
         make = rng.choices([maker for _, maker in makers], [weight for weight, _ in makers])[0]
@@ -104,6 +130,16 @@ class World:
             priority=self.rng.choice((0, 0, 0, 5, -3)),
             queued_at_us=self.rng.choice((0, 0, self.now_us - 1_000_000, self.now_us + 10**9, 1)),
             command=b"\x0a\x04true" if self.rng.random() < 0.5 else b"",
+            client_id=self.rng.choice(("", "anna", "ben")),
+            invocation_id=self.rng.choice(("", "i1", "i2")),
+            attached=self.rng.random() < 0.3,
+            action_digest=self.rng.choice((NO_DIGEST, *DIGESTS)),
+            cacheable=self.rng.random() < 0.6,
+            skip_cache_lookup=self.rng.random() < 0.1,
+            timeout_us=self.rng.choice((0, 0, 0, 1, 2_000_000)),
+            expected_duration_us=self.rng.choice((0, 1_000_000, 5_000_000)),
+            target_id=self.rng.choice(("", "//a")),
+            mnemonic=self.rng.choice(("", "Link")),
         )
 
     def _connect(self, instance: str, worker: tuple[str, str]) -> f.Fact:
@@ -126,15 +162,16 @@ class World:
             self.connections[worker],
             tuple(sorted(properties.items())),
             rng.choice((0, 0, 2, 3)),
-            "",
+            rng.choice(("", "b1", "b1", "b2")),
             tuple(running),
+            admits_when_idle=number == 4,
         )
 
     def _connection(self, worker: tuple[str, str]) -> int:
         return self.draw() if self.rng.random() < 0.03 else self.connections.get(worker, 7)
 
     def _report(self, instance: str, worker: tuple[str, str]) -> f.Fact:
-        return f.WorkerReported(*worker, self._connection(worker), self.rng.choice((None, 5000)))
+        return f.WorkerReported(*worker, self._connection(worker), self.rng.choice((None, 100, 2500, 5000, 9000)))
 
     def _dispatch(self, worker: tuple[str, str]) -> tuple[tuple[str, str], int]:
         if self.placed and self.rng.random() < 0.9:
@@ -149,14 +186,21 @@ class World:
     def _decline(self, instance: str, worker: tuple[str, str]) -> f.Fact:
         worker, dispatch_id = self._dispatch(worker)
         self.held.get(worker, {}).pop(dispatch_id, None)
-        return f.DispatchDeclined(*worker, self._connection(worker), dispatch_id, needed_kib=3, free_kib=2)
+        return f.DispatchDeclined(
+            *worker, self._connection(worker), dispatch_id, needed_kib=self.rng.choice((0, 900, 3000)), free_kib=2
+        )
 
     def _finish(self, instance: str, worker: tuple[str, str]) -> f.Fact:
         worker, dispatch_id = self._dispatch(worker)
         self.held.get(worker, {}).pop(dispatch_id, None)
         result = self.rng.choice([RunResult.EXITED] * 6 + list(RunResult)[1:])
         return f.ActionFinished(
-            *worker, self._connection(worker), dispatch_id, result, exit_code=self.rng.choice((0, 1))
+            *worker,
+            self._connection(worker),
+            dispatch_id,
+            result,
+            exit_code=self.rng.choice((0, 1)),
+            usage=Usage(peak_memory_kib=self.rng.choice((0, 1500))),
         )
 
     def _drain(self, instance: str, worker: tuple[str, str]) -> f.Fact:
@@ -176,6 +220,37 @@ class World:
             return f.Tick()
         instance, client = self.rng.choice(self.clients[-20:])
         return f.PriorityRequested(instance, None, client, self.rng.choice((-5, 0, 9)))
+
+    def _hear(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        if not self.clients or self.rng.random() < 0.05:
+            return f.ClientHeard(instance, "nobody")
+        return f.ClientHeard(*self.rng.choice(self.clients[-30:]))
+
+    def _go(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        return f.ClientGone(*self.rng.choice(self.clients[-20:])) if self.clients else f.Tick()
+
+    def _waits(self, waiting: list[int]) -> tuple[str, int]:
+        """An operation that waits for an answer; now and then one that does not."""
+        if waiting and self.rng.random() < 0.9:
+            operation_id = waiting.pop(self.rng.randrange(len(waiting)))
+            return self.instance_of[operation_id], operation_id
+        return "main", self.rng.randrange(500)
+
+    def _answer(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        answer = self.rng.choice((CacheAnswer.HIT, CacheAnswer.MISS, CacheAnswer.MISS, CacheAnswer.FAILED))
+        return f.CacheAnswered(*self._waits(self.looked_up), answer)
+
+    def _relay(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        state = self.rng.choice(list(UpstreamState)[1:])
+        instance, operation_id = self._waits(self.forwarded)
+        if state in (UpstreamState.PLACED, UpstreamState.REQUEUED) and operation_id in self.instance_of:
+            self.forwarded.append(operation_id)
+        return f.UpstreamReported(instance, operation_id, state, Outcome.COMPLETED)
+
+    def _hint(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        return f.HintsLoaded(
+            instance, self.rng.choice(((), (ResourceHint("//a", "", 3000, 0), ResourceHint("", "Link", 0, 2000))))
+        )
 
     def _pause(self, instance: str, worker: tuple[str, str]) -> f.Fact:
         return self.rng.choice((f.InstancePaused, f.InstanceResumed, f.InstanceResumed))(instance)

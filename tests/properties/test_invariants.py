@@ -9,14 +9,13 @@ import pytest
 
 from events import events as e
 from events.codec import GENESIS_CHAIN, decode_event, encode_event
-from events.config import DEFAULT_CONFIG, canonical_config
 from events.decide import decide, elect
 from events.evolve import evolve
 from events.facts import Configured
-from events.fitting import UNDECLARED, worker_totals
+from events.fitting import UNDECLARED, may_take, worker_totals
 from events.indexing import build_indexes
-from events.state import Shard, Stage
-from tests.properties.facts import INSTANCES, World
+from events.state import Instance, Operation, Shard, Stage, Worker
+from tests.properties.facts import CONFIGS, INSTANCES, World
 from tests.reference.rows import rows_of
 
 
@@ -26,11 +25,63 @@ def fresh() -> Shard:
     return shard
 
 
-def check(shard: Shard, seed: int, step: int) -> None:
-    """V-1, V-2, V-3 (ids), V-7 and the fixpoint."""
-    where = f"seed {seed} step {step}"
+def takes(instance: Instance, worker: Worker, operation: Operation) -> bool:
+    """Whether the worker would be given the operation now; a backfill hold may let through more than this says."""
+    hold = instance.hold
+    if hold is not None and hold.worker is worker and operation.sort_key > hold.operation.sort_key:
+        return False
+    return may_take(worker, operation.demand, instance.config, instance.pools)
+
+
+def check_keys(shard: Shard, where: str) -> None:
+    """V-3: a live cacheable action is one operation, and its key is that operation's; a live id leads to its operation."""
     for instance in shard.instances.values():
+        live = [
+            op for op in shard.operations.values() if op.instance == instance.name and op.stage is not Stage.FINISHED
+        ]
+        keyed = {op.action_key(): op for op in live if op.action_key()}
+        assert instance.by_action == keyed, where
+        assert len(keyed) == sum(1 for op in live if op.action_key()), f"{where}: two live operations of one action"
+        for operation in live:
+            for client_operation_id in operation.client_ids():
+                assert instance.by_client[client_operation_id] is operation, where
+
+
+def check_hold(instance: Instance, where: str) -> None:
+    """V-5."""
+    hold = instance.hold
+    if hold is not None:
+        assert hold.operation.stage is Stage.QUEUED, where
+        assert instance.workers.get(hold.worker.endpoint) is hold.worker, where
+        assert not hold.worker.draining, where
+        assert not hold.worker.paused, where
+    assert (instance.matcher.held is None) == (hold is None), where
+
+
+def check_verdicts(instance: Instance, where: str) -> None:
+    """X2: what waits and could run nowhere is known, and nothing else is."""
+    for demand, _ in instance.matcher.demands():
+        able = any(
+            demand.need.satisfied_by(dict(worker.properties)) and demand.fits(worker.totals)
+            for worker in instance.workers.values()
+        )
+        shortage = instance.unsatisfiable.get(demand.requirement_id)
+        if instance.workers or instance.config.no_worker_action_timeout_s:
+            assert (shortage is None) == able, f"{where}: requirement {demand.requirement_id}"
+        if shortage is not None:
+            assert shortage.no_workers == (not instance.workers), where
+
+
+def check(shard: Shard, seed: int, step: int) -> None:
+    """V-1, V-2, V-3, V-5, V-7, the verdicts and the fixpoint."""
+    where = f"seed {seed} step {step}"
+    check_keys(shard, where)
+    for instance in shard.instances.values():
+        check_hold(instance, where)
+        check_verdicts(instance, where)
         for worker in instance.workers.values():
+            unaccepted = sum(not d.accepted and not d.revoked for d in worker.running.values())
+            assert worker.unaccepted == unaccepted, f"{where}: unaccepted of {worker.endpoint}"
             charged = [0] * len(instance.pools)
             for dispatch in worker.running.values():
                 for pool, amount in dispatch.demand.amounts:
@@ -44,18 +95,13 @@ def check(shard: Shard, seed: int, step: int) -> None:
             for pool, total in enumerate(worker.totals):
                 remaining = worker.remaining[pool]
                 assert remaining == total - charged[pool], f"{where}: ledger of {worker.endpoint} pool {pool}"
-        queued = [op for op in instance.by_client.values() if op.stage is Stage.QUEUED]
+        queued = [op for op in dict.fromkeys(instance.by_client.values()) if op.stage is Stage.QUEUED]
         assert all(op.dispatch is None for op in queued), where
         assert sorted(op.sort_key for op in queued) == [op.sort_key for op in instance.matcher.walk()], where
         if not instance.paused:
             for operation in queued:
                 for worker in instance.workers.values():
-                    fits = (
-                        worker.accepts()
-                        and operation.demand.fits(worker.remaining)
-                        and operation.demand.need.satisfied_by(dict(worker.properties))
-                    )
-                    assert not fits, (
+                    assert not takes(instance, worker, operation), (
                         f"{where}: {operation.client_operation_id} waits although {worker.endpoint} has room"
                     )
     for operation in shard.operations.values():
@@ -93,7 +139,7 @@ def run(seed: int, facts: int, restart_at: frozenset[int] = frozenset()) -> tupl
 
     take(elect(shard, leader_epoch=1))
     for name in INSTANCES:
-        fact = Configured(name, canonical_config(DEFAULT_CONFIG))
+        fact = Configured(name, world.rng.choice(('{"kind":"simple"}', *CONFIGS)))
         take(decide(shard, fact, offset=offset, append_us=world.now_us))
         offset += 1
     for step in range(facts):
@@ -135,7 +181,9 @@ def test_a_restart_at_any_moment_changes_no_later_event(seed: int) -> None:
 def test_the_walk_reaches_every_kind_of_event() -> None:
     """Otherwise the invariants above would hold over nothing."""
     seen = {type(event).__name__ for seed in range(40) for event in run(seed, 400)[0]}
-    missing = {kind.__name__ for kind in e.Event.__args__} - seen - {"KeyParked", "KeyReleased"}
+    # Parked keys need a defect; a worker that refuses while idle, memory figures that no random fleet agrees on (test_head_of_line.py).
+    elsewhere = {"KeyParked", "KeyReleased", "WorkerIdleCapped"}
+    missing = {kind.__name__ for kind in e.Event.__args__} - seen - elsewhere
     assert not missing
 
 

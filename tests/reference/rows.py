@@ -28,6 +28,20 @@ def rows_of(shard: Shard) -> dict[str, Any]:
         "instances": {
             instance.name: {
                 "config": instance.config,
+                "scheduler": instance.scheduler,
+                "by_action": {key: op.operation_id for key, op in instance.by_action.items()},
+                "hints": instance.hints,
+                "unsatisfiable": instance.unsatisfiable,
+                "no_candidate_for": instance.no_candidate_for,
+                "shares": (instance.shares.virtual_us, instance.shares.tags),
+                "hold": instance.hold
+                and (
+                    instance.hold.operation.operation_id,
+                    instance.hold.worker.endpoint,
+                    instance.hold.requirement_id,
+                    instance.hold.made_at_us,
+                    instance.hold.waited_us,
+                ),
                 "paused": instance.paused,
                 "finished": [(seq, at_us, op.operation_id) for seq, at_us, op in instance.finished],
                 "by_client": {client: op.operation_id for client, op in instance.by_client.items()},
@@ -44,6 +58,12 @@ def rows_of(shard: Shard) -> dict[str, Any]:
                         "draining": worker.draining,
                         "paused": worker.paused,
                         "free_memory_kib": worker.free_memory_kib,
+                        "admits_when_idle": worker.admits_when_idle,
+                        "lent_kib": worker.lent_kib,
+                        "idle_free_kib": worker.idle_free_kib,
+                        "idle_declined_kib": worker.idle_declined_kib,
+                        "resume_at_kib": worker.resume_at_kib,
+                        "unaccepted": (worker.unaccepted, worker.max_unaccepted),
                         "running": {
                             d.dispatch_id: (
                                 d.operation_id,
@@ -51,6 +71,8 @@ def rows_of(shard: Shard) -> dict[str, Any]:
                                 d.revoked,
                                 d.kill_requested_at_us,
                                 d.connection_id,
+                                d.heard_at_us,
+                                d.silent_us,
                             )
                             for d in worker.running.values()
                         },
