@@ -1,7 +1,7 @@
 """From text to a configuration and back, and what the core makes of a nested one."""
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,6 +12,7 @@ from events.config.decorators import (
     SchedulerConfig,
     UpstreamScheduler,
 )
+from events.config.refusing import nearest, refusal
 from events.config.simple import SimpleScheduler
 from events.errors import InvalidConfiguration
 
@@ -54,19 +55,33 @@ def parse_config(text: str) -> SchedulerConfig:
     Raises InvalidConfiguration with field path, value and rule; a missing `kind` is answered with the corrected text to paste.
     """
     try:
-        raw = json.loads(text)
-    except ValueError as error:
+        raw = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
         raise InvalidConfiguration("", text[:60], f"not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise InvalidConfiguration("", text[:60], "a configuration is a JSON object")
     _check_kinds(raw)
+    read = _with_own_names(raw, "")
     try:
-        return _ADAPTER.validate_python(raw)
+        # From text again: strict types, and still enums by name and lists for tuples.
+        config = _ADAPTER.validate_json(json.dumps(read), strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        # The tags of the union stand in the path as if they were fields.
-        field = ".".join(str(part) for part in first["loc"] if part not in KINDS)
-        raise InvalidConfiguration(field, repr(first.get("input"))[:128], first["msg"]) from error
+        raise refusal(raw, error.errors()) from error
+    _check_hinted(config)
+    return config
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} stands twice in one object")
+        found[name] = value
+    return found
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON number")
 
 
 def _check_kinds(raw: dict[str, object]) -> None:
@@ -83,6 +98,8 @@ def _check_kinds(raw: dict[str, object]) -> None:
                 if "modifications" in inner
                 else "cache_lookup"
                 if "scheduler" in inner
+                else "upstream"
+                if "instance" in inner
                 else "simple"
             )
             corrected = json.dumps({"kind": guess, **inner})
@@ -90,9 +107,43 @@ def _check_kinds(raw: dict[str, object]) -> None:
                 f"{path}kind", "", f"a configuration says which scheduler it is for; write {corrected}"
             )
         if kind not in KINDS:
-            raise InvalidConfiguration(f"{path}kind", str(kind), f"known kinds: {', '.join(KINDS)}")
+            raise InvalidConfiguration(f"{path}kind", str(kind), nearest(str(kind), KINDS, "known kinds"))
         inner, path = inner.get("scheduler"), f"{path}scheduler."
     raise InvalidConfiguration(path.rstrip("."), "", f"nested at most {_DEEPEST} deep")
+
+
+def _check_hinted(config: SchedulerConfig) -> None:
+    """What hints raise is a minimum of the scheduler behind, or an action with a hint would fit nowhere."""
+    steps, base, upstream = resolve(config)
+    if upstream is not None:
+        return  # whose properties are what kind is known there
+    pools = base.pools()
+    for depth, step in enumerate(steps):
+        if isinstance(step, HistoricalResourceScheduler):
+            for option in ("cpu_property", "memory_property"):
+                name = getattr(step, option)
+                if name not in pools:
+                    field = "scheduler." * depth + option
+                    raise InvalidConfiguration(field, name, f"a property of kind minimum: {', '.join(pools)}")
+
+
+def _with_own_names(raw: dict[str, Any], path: str) -> dict[str, Any]:
+    """The configuration with our names for the reference's: `head_of_line_reservation: {after_s}` is a shortfall hold."""
+    inner = raw.get("scheduler")
+    if isinstance(inner, dict):
+        raw = {**raw, "scheduler": _with_own_names(inner, f"{path}scheduler.")}
+    if raw["kind"] != "simple" or "head_of_line_reservation" not in raw:
+        return raw
+    reservation = raw["head_of_line_reservation"]
+    field = f"{path}head_of_line_reservation"
+    rest = {name: value for name, value in raw.items() if name != "head_of_line_reservation"}
+    if reservation is None:
+        return rest
+    if not isinstance(reservation, dict):
+        raise InvalidConfiguration(field, str(reservation)[:128], 'an object: {"after_s": 60}')
+    if raw.get("hold") is not None:
+        raise InvalidConfiguration(field, "", "hold and head_of_line_reservation say the same; keep hold")
+    return {**rest, "hold": {**reservation, "kind": "shortfall"}}
 
 
 def canonical_config(config: SchedulerConfig) -> str:

@@ -1,9 +1,10 @@
 """`simple`: places what fits, in queue order, on the workers of the instance (sections 1.1 and 1.4)."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from events.config.hold import HoldConfig
 
@@ -36,6 +37,11 @@ KNOWN_MINIMUMS = ("cpu_millis", "memory_kib")
 """Always of kind minimum; a configuration need not name them."""
 
 
+def wrong_option(option: str, value: object, rule: str) -> PydanticCustomError:
+    """The error of a check over several options: it names the one to change, as a path below the model that is checked."""
+    return PydanticCustomError("option", "{rule}", {"option": option, "value": str(value), "rule": rule})
+
+
 class MemoryEscalation(BaseModel):
     """A kill for memory becomes a requeue with a larger reservation (U8)."""
 
@@ -47,6 +53,13 @@ class MemoryEscalation(BaseModel):
     ladder_kib: tuple[int, ...] = Field(default=(), description="Steps to climb instead of a percentage, ascending.")
     cpu_property: str = Field(default="cpu_millis", description="Reserved whole, too, when the ceiling is reached.")
     max_steps: int = Field(default=8, ge=1, le=100, description="Escalations of one operation; its own budget.")
+
+    @model_validator(mode="after")
+    def _check_ladder(self) -> "MemoryEscalation":
+        ladder = self.ladder_kib
+        if any(step <= before for before, step in zip((0, *ladder), ladder, strict=False)):
+            raise wrong_option("ladder_kib", list(ladder), "amounts above 0, ascending")
+        return self
 
 
 class FairShare(BaseModel):
@@ -67,7 +80,10 @@ class SimpleScheduler(BaseModel):
         default_factory=dict,
         description="Name to kind. A name that is not here is of unknown kind: compared only where the worker declares it.",
     )
-    allocation_strategy: AllocationStrategy = AllocationStrategy.LEAST_RECENTLY_USED
+    allocation_strategy: AllocationStrategy = Field(
+        default=AllocationStrategy.LEAST_RECENTLY_USED,
+        description="Which of the workers that pass every check is taken. best_fit leaves the least room behind.",
+    )
     worker_timeout_s: PositiveSeconds = Field(default=10, description="A worker silent for this long is evicted.")
     max_job_retries: int = Field(default=3, ge=0, le=1000, description="Attempts beyond the first after job failures.")
     max_worker_loss_retries: int = Field(
@@ -108,7 +124,10 @@ class SimpleScheduler(BaseModel):
     live_memory_veto: str | None = Field(
         default=None, description="The minimum that is compared with the free memory a worker reports, too (V1, V2)."
     )
-    memory_escalation: MemoryEscalation | None = None
+    memory_escalation: MemoryEscalation | None = Field(
+        default=None,
+        description="A kill for memory becomes a requeue with a larger reservation (U8). Unset: the kill stands as the result.",
+    )
     hold: HoldConfig | None = Field(
         default=None,
         description="Keep one busy worker draining for the action at the head of the queue that later ones keep overtaking.",
@@ -117,7 +136,9 @@ class SimpleScheduler(BaseModel):
         default=(),
         description='Builds of workers that are admitted; empty: all. The entry "" admits workers without one (W16).',
     )
-    fair_share: FairShare | None = None
+    fair_share: FairShare | None = Field(
+        default=None, description="Equal shares inside one priority. Unset: first come, first served."
+    )
     aging_s: int | None = Field(
         default=None,
         ge=1,
@@ -125,32 +146,20 @@ class SimpleScheduler(BaseModel):
         description="Waiting this long is worth one step of priority. Unset: priority is absolute.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read_reference_names(cls, given: Any) -> Any:
-        """`head_of_line_reservation: {after_s}` is the reference's name of a shortfall hold."""
-        if isinstance(given, dict) and "head_of_line_reservation" in given:
-            if given.get("hold") is not None:
-                raise ValueError("hold and head_of_line_reservation say the same; keep hold")
-            reservation = given["head_of_line_reservation"]
-            rest = {name: value for name, value in given.items() if name != "head_of_line_reservation"}
-            return rest if reservation is None else {**rest, "hold": {"kind": "shortfall", **reservation}}
-        return given
-
     @model_validator(mode="after")
     def _check_names(self) -> "SimpleScheduler":
         pools = self.pools()
+        escalation = self.memory_escalation
         for option, name in (
             ("live_memory_veto", self.live_memory_veto),
-            ("memory_escalation.property", self.memory_escalation and self.memory_escalation.property),
-            ("memory_escalation.cpu_property", self.memory_escalation and self.memory_escalation.cpu_property),
+            ("memory_escalation.property", escalation and escalation.property),
+            ("memory_escalation.cpu_property", escalation and escalation.cpu_property),
         ):
             if name is not None and name not in pools:
-                raise ValueError(
-                    f"{option} names {name!r}, which is not a property of kind minimum ({', '.join(pools)})"
-                )
+                raise wrong_option(option, name, f"a property of kind minimum: {', '.join(pools)}")
         if self.fair_share is not None and self.aging_s is not None:
-            raise ValueError("fair_share works inside equal priority and aging_s does away with it; set one of them")
+            rule = "fair_share works inside equal priority and aging_s does away with it; set one of them"
+            raise wrong_option("aging_s", self.aging_s, rule)
         return self
 
     def kind_of(self, name: str) -> PropertyKind | None:

@@ -33,7 +33,7 @@ class Noun(NamedTuple):
 NOUNS: dict[str, Noun] = {
     "bench": Noun("bench", "Measure a part of Headway on this machine."),
     "broker": Noun("broker", "Bring up a real Apache Kafka, find it, bring it down."),
-    "config": Noun("config", "Show or set the configuration of an instance."),
+    "config": Noun("config", "Show, set and import the configuration of an instance."),
     "decide": Noun("decide", "Decide a file of facts in memory: JSON lines in, JSON lines out."),
     "decider": Noun("decider", "Run the decider of one or several shards."),
     "events": Noun("events", "Read the event log."),
