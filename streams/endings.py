@@ -24,7 +24,7 @@ _Name = tuple[str, str]  # instance, client_operation_id
 
 
 class Finished(NamedTuple):
-    """How an operation ended. `exit_code` is the action's own where `outcome` is COMPLETED."""
+    """How an operation ended. `exit_code` is the action's own where `outcome` is COMPLETED or COMPLETED_FROM_CACHE."""
 
     client_operation_id: str
     operation_id: int
@@ -36,8 +36,8 @@ class Finished(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ran to its end with exit code 0."""
-        return self.outcome is Outcome.COMPLETED and self.exit_code == 0
+        """Whether it ran to its end with exit code 0, now or when its result came into the action cache."""
+        return self.outcome in (Outcome.COMPLETED, Outcome.COMPLETED_FROM_CACHE) and self.exit_code == 0
 
 
 class StillWaiting(StreamError):
@@ -81,6 +81,10 @@ class Endings:
         self._ended: OrderedDict[_Name, Finished | NotQueued] = OrderedDict()
         self._waiters: dict[_Name, list[asyncio.Future[Finished]]] = {}
         self._following: asyncio.Task[None] | None = None
+
+    def knows(self, instance: str, client_operation_id: str) -> bool:
+        """Whether the operation was seen to end: `wait` then answers at once."""
+        return (instance, client_operation_id) in self._ended
 
     async def wait(self, instance: str, client_operation_id: str, timeout_s: float | None) -> Finished:
         """See `FactPublisher.wait`."""
@@ -162,16 +166,10 @@ class Endings:
         self._end((placement.instance, placement.client_operation_id), finished)
 
     def _take_dead_letter(self, record: Record) -> None:
-        headers = {name: content.decode("utf-8", "replace") for name, content in record.headers}
-        if headers.get("headway_fact_kind") != "ActionQueued" or record.key is None:
-            return
-        instance = headers.get("ce_source", "").removeprefix("/headway/")
-        client_operation_id = record.key.decode("utf-8", "replace")
-        details = {
-            name: headers[f"headway_{name}"] for name in ("field", "value", "rule") if f"headway_{name}" in headers
-        }
-        refused = NotQueued(client_operation_id, headers.get("headway_reason", ""), details)
-        self._end((instance, client_operation_id), refused)
+        refused = refusal_in(record)
+        if refused is not None:
+            instance, why = refused
+            self._end((instance, why.client_operation_id), why)
 
     def _end(self, name: _Name, ending: Finished | NotQueued) -> None:
         self._ended[name] = ending
@@ -185,3 +183,13 @@ class Endings:
                 future.set_result(ending)
             else:
                 future.set_exception(ending)
+
+
+def refusal_in(record: Record) -> tuple[str, NotQueued] | None:
+    """The instance and the refusal of an action that a dead letter holds; None where it holds another fact."""
+    headers = {name: content.decode("utf-8", "replace") for name, content in record.headers}
+    if headers.get("headway_fact_kind") != "ActionQueued" or record.key is None:
+        return None
+    instance = headers.get("ce_source", "").removeprefix("/headway/")
+    details = {name: headers[f"headway_{name}"] for name in ("field", "value", "rule") if f"headway_{name}" in headers}
+    return instance, NotQueued(record.key.decode("utf-8", "replace"), headers.get("headway_reason", ""), details)

@@ -8,6 +8,10 @@
 Facts are checked by the rules of the wire contract before anything is sent. Facts that are published at the same time share a
 batch. Sending is repeated until the log has acknowledged or `timeout_s` has passed; a fact that got doubled on the way is ignored by
 the decider, because the repetition carries the same `client_operation_id`.
+
+An action queued with `attached=True` lives as long as somebody waits for it: `wait` says every 10 s that its client is there, a wait
+that is cancelled says that the client is gone, and one whose process dies says nothing more. The scheduler then ends the operation,
+at once or after `client_action_timeout_s`, unless another client waits for it.
 """
 
 from __future__ import annotations
@@ -22,8 +26,9 @@ from typing import NamedTuple, Self
 from events.facts import ActionQueued, CancelRequested, Fact, PriorityRequested
 from events.payloads import canonical_requirements, command_bytes
 from events.values import NO_DIGEST, Digest
+from streams.attendance import HEARD_EVERY_S, Attendance
 from streams.effects import record_of
-from streams.endings import Endings, Finished
+from streams.endings import Endings, Finished, NotQueued
 from streams.errors import Closed, LogUnavailable, OutcomeUnknown
 from streams.kafka_log import KafkaLog
 from streams.log import Log, Outgoing, Partition
@@ -49,10 +54,18 @@ class FactPublisher:
         instance: where a method names none.
         prefix: put before topic names, where the cluster's topics have one; with bootstrap servers only.
         timeout_s: how long one publish may take, repetitions included.
+        heard_every_s: how often the clients of attached operations are heard while somebody waits; keep it well below
+            `client_action_timeout_s` of the instances.
     """
 
     def __init__(
-        self, log: Log | str, *, instance: str = DEFAULT_INSTANCE, prefix: str = "", timeout_s: float = 30.0
+        self,
+        log: Log | str,
+        *,
+        instance: str = DEFAULT_INSTANCE,
+        prefix: str = "",
+        timeout_s: float = 30.0,
+        heard_every_s: float = HEARD_EVERY_S,
     ) -> None:
         if prefix and not isinstance(log, str):
             raise ValueError("prefix goes with bootstrap servers; a Log has its own")
@@ -68,6 +81,7 @@ class FactPublisher:
         self._lanes: dict[int, _Lane] = {}
         self._since: dict[int, dict[Partition, int]] = {}  # of each shard, what had ended when it was first used
         self._endings: dict[int, Endings] = {}
+        self._attendance = Attendance(self._put_behind, every_s=heard_every_s)
 
     async def __aenter__(self) -> Self:
         """Read the shard map. Raises NoSuchTopic, LogUnavailable, UnreadableShardMap."""
@@ -81,6 +95,8 @@ class FactPublisher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # First: who still waits is told, and then finds that it was said already that its client is gone.
+        await self._attendance.close()
         for endings in self._endings.values():
             await endings.close()
         for lane in self._lanes.values():
@@ -127,7 +143,16 @@ class FactPublisher:
             await self._note_ends(shard)
         lanes = [self._lane(shard) for shard in shards]
         waiting = [lane.put(record) for lane, record in zip(lanes, records, strict=True)]
+        for fact in facts:
+            if isinstance(fact, ActionQueued) and fact.attached:
+                self._attendance.note_queued(fact.instance, fact.client_operation_id)
         return list(await asyncio.gather(*waiting))
+
+    def _put_behind(self, facts: list[Fact]) -> list[asyncio.Future[int]]:
+        """Publish keepalives without waiting for them."""
+        return [
+            self._lane(self.shard_of(getattr(fact, "instance", self._instance))).put(record_of(fact)) for fact in facts
+        ]
 
     async def publish_record(self, shard: int, record: Outgoing) -> int:
         """Publish a record as it is, unchecked: the decider answers an invalid one with FactRejected and a dead letter."""
@@ -171,6 +196,7 @@ class FactPublisher:
             timeout_us: when the worker stops it; 0, never.
             expected_duration_us: how long it is thought to take; 0, unknown.
             queued_at_us: since when it waits, microseconds since 1970; 0, since the log has it.
+            attached: end it when no client waits for it any more; then call `wait` within `client_action_timeout_s`.
 
         Raises as `publish`. After OutcomeUnknown, call again with the `client_operation_id` of your own that you gave.
         """
@@ -216,12 +242,25 @@ class FactPublisher:
     # -- endings --------------------------------------------------------------------------------------------------------
 
     async def wait(
-        self, client_operation_id: str, *, timeout_s: float | None = None, instance: str | None = None
+        self,
+        client_operation_id: str,
+        *,
+        timeout_s: float | None = None,
+        instance: str | None = None,
+        attached: bool | None = None,
     ) -> Finished:
         """How an operation ended, as soon as it has.
 
         It is read from the placements that came after this publisher first used the shard. An operation that ended before is
         never seen to end; ask the state table for that one. The last 100,000 endings stay known.
+
+        While it waits for an attached operation, the log hears every `heard_every_s` that the client is there. Cancelling the wait
+        (an `asyncio.timeout` around it does) or leaving the publisher during it publishes `ClientGone`: without another client
+        the operation is ended at once. After StillWaiting nothing is said; wait again within `client_action_timeout_s`.
+
+        Args:
+            attached: whether it was queued as attached; None, whether this publisher did so. True is for a client that comes back
+                in another process.
 
         Raises:
             StillWaiting: it had not ended within `timeout_s`.
@@ -233,7 +272,25 @@ class FactPublisher:
         await self._note_ends(shard)
         if shard not in self._endings:
             self._endings[shard] = Endings(self._log, shard, self._since[shard])
-        return await self._endings[shard].wait(name, client_operation_id, timeout_s)
+        endings = self._endings[shard]
+        if attached is None:
+            attached = self._attendance.is_attached(name, client_operation_id)
+        if not attached or endings.knows(name, client_operation_id):
+            return await endings.wait(name, client_operation_id, timeout_s)
+        self._attendance.begin(name, client_operation_id)
+        ended = left = False
+        try:
+            finished = await endings.wait(name, client_operation_id, timeout_s)
+            ended = True
+            return finished
+        except NotQueued:
+            ended = True
+            raise
+        except asyncio.CancelledError:
+            left = True
+            raise
+        finally:
+            self._attendance.end(name, client_operation_id, ended=ended, left=left)
 
     async def _note_ends(self, shard: int) -> None:
         """Remember where the shard's placements and dead letters ended before the first fact, so that `wait` may come late."""
