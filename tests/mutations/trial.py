@@ -59,7 +59,7 @@ class Copy:
         """pytest's exit code on `tests` (None: it hung) and the end of its output."""
         command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *tests]
         path = str(self.folder)
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "HEADWAY_MUTATED": "1"}
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -97,10 +97,11 @@ def _end_of(output: str) -> str:
     return "\n".join(output.strip().splitlines()[-OUTPUT_LINES:])
 
 
-def _try(copy: Copy, mutation: Mutation) -> Trial:
-    code, output = copy.run([mutation.test])
-    if code != PASSED:
-        return Trial(mutation, Verdict.UNJUDGED, f"without the mutation:\n{output}")
+def _try(copy: Copy, mutation: Mutation, known_green: bool) -> Trial:
+    if not known_green:
+        code, output = copy.run([mutation.test])
+        if code != PASSED:
+            return Trial(mutation, Verdict.UNJUDGED, f"without the mutation:\n{output}")
     try:
         with copy.mutated(mutation):
             code, output = copy.run([mutation.test])
@@ -114,18 +115,25 @@ def _try(copy: Copy, mutation: Mutation) -> Trial:
 
 
 def try_all(root: Path, mutations: Iterable[Mutation], jobs: int) -> Iterator[Trial]:
-    """Try every mutation, `jobs` at a time, each job in a copy of its own; trials come in the order of `mutations`."""
+    """Try every mutation, `jobs` at a time, each job in a copy of its own; trials come in the order of `mutations`.
+
+    A test is also run without the mutation: all of them at once, and where that is not green each before its own trial.
+    """
+    mutations = list(mutations)
     with TemporaryDirectory(prefix="headway-mutate-") as temporary:
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(jobs):
             folder = Path(temporary) / str(number)
             folder.mkdir()
             copies.put(Copy(root, folder))
+        first = copies.get()
+        known_green = first.run(dict.fromkeys(mutation.test for mutation in mutations))[0] == PASSED
+        copies.put(first)
 
         def trial(mutation: Mutation) -> Trial:
             copy = copies.get()
             try:
-                return _try(copy, mutation)
+                return _try(copy, mutation, known_green)
             finally:
                 copies.put(copy)
 
