@@ -217,7 +217,9 @@ def index_instance(shard: Shard, instance: Instance) -> None:
         matcher.enqueue(operation)
         if operation.requirement_id in instance.unsatisfiable:
             arm_unsatisfiable(shard, instance, operation)
-    if instance.hold is not None:
+    hold = instance.hold
+    # Its worker may just have been lost to a timer of the fact that brought another configuration: the hold moves once that is in force.
+    if hold is not None and instance.workers.get(hold.worker.endpoint) is hold.worker:
         index_hold(shard, instance)
     instance.shapes.changed = False  # what is known of the fleet stands in the rows
     matcher.everything_dirty()

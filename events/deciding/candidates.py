@@ -9,10 +9,10 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import NamedTuple
 
 from events.config import SimpleScheduler
-from events.events import Event
+from events.events import Event, OperationAccepted
 from events.fitting import DECLINED_POOL, UNDECLARED, Demand
 from events.reasons import HoldExclusion
-from events.state import Instance, Worker
+from events.state import Instance, Shard, Worker
 from events.values import HoldCandidate, HoldExclusionCount
 
 CLOSEST = 5
@@ -116,12 +116,16 @@ class Census:
         self._closest: list[tuple[Rank, str]] = []  # heap; an entry whose rank is no longer the worker's is dropped
         self._stale: dict[str, None] = dict.fromkeys(instance.workers)
 
-    def note(self, events: Iterable[Event]) -> bool:
-        """Workers that these events name may have changed; whether it pays to keep the census."""
+    def note(self, shard: Shard, events: Iterable[Event]) -> bool:
+        """Workers that these events concern may have changed; whether it pays to keep the census."""
         for event in events:
             endpoint = getattr(event, "endpoint", "")
             if endpoint:
                 self._stale[endpoint] = None
+            elif type(event) is OperationAccepted:  # names its worker by the dispatch only
+                dispatch = shard.operations[event.operation_id].dispatch
+                if dispatch is not None:
+                    self._stale[dispatch.worker.endpoint] = None
         return len(self._stale) <= len(self.ranks) + len(self.excluded) + 64
 
     def refresh(self) -> None:

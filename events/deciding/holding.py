@@ -82,7 +82,7 @@ def close_pass(step: Step, instance: Instance, placed: Sequence[Operation]) -> b
 def close_fact(step: Step, instance: Instance) -> None:
     """Note which workers this fact changed, for the next choice."""
     census = instance.census
-    if census is not None and not census.note(step.events):
+    if census is not None and not census.note(step.shard, step.events):
         instance.census = None
 
 
@@ -236,5 +236,5 @@ def _census(step: Step, instance: Instance, demand: Demand) -> Census:
     if census is None or census.demand is not demand:
         by_end = isinstance(instance.config.hold, BackfillHold)
         census = instance.census = Census(instance, demand, by_end)
-    census.note(step.events)
+    census.note(step.shard, step.events)
     return census
