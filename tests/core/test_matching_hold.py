@@ -20,10 +20,13 @@ POOLS = ("cpu_millis", "memory_kib")
 
 
 class Yard:
-    """A matcher with rows to play with; one unit is a milli-core, memory is not asked for."""
+    """A matcher with rows to play with; every worker has 1,000 KiB."""
 
-    def __init__(self, strategy: AllocationStrategy = AllocationStrategy.LEAST_RECENTLY_USED) -> None:
-        self.matcher = Matcher(SimpleScheduler(kind="simple", allocation_strategy=strategy), POOLS)
+    def __init__(
+        self, strategy: AllocationStrategy = AllocationStrategy.LEAST_RECENTLY_USED, veto: str | None = None
+    ) -> None:
+        config = SimpleScheduler(kind="simple", allocation_strategy=strategy, live_memory_veto=veto)
+        self.matcher = Matcher(config, POOLS)
         self.now_us = 0
         self.ids = 100
 
@@ -34,11 +37,14 @@ class Yard:
         self.matcher.add_worker(worker)
         return worker
 
-    def action(self, cores: int, priority: int = 0, lasts_s: int = 0, kind: int = 0) -> Operation:
+    def action(
+        self, cores: int, priority: int = 0, lasts_s: int = 0, kind: int = 0, memory_kib: int | None = None
+    ) -> Operation:
         """An action that arrives now; `kind` tells classes with the same amounts apart."""
         self.ids += 1
         key = sort_key(priority, self.ids, self.ids)
-        demand = Demand(cores * 1_000 + kind, NO_NEED, ((0, cores),))
+        amounts = ((0, cores),) if memory_kib is None else ((0, cores), (1, memory_kib))
+        demand = Demand(cores * 10_000 + kind, NO_NEED, amounts)
         op = Operation(self.ids, "main", "", demand.requirement_id, priority, self.ids, key, 0, demand)
         op.expected_duration_us = lasts_s * S
         self.matcher.enqueue(op)
@@ -235,6 +241,20 @@ def test_what_fits_beside_the_held_operation_is_backfilled_however_long_it_lasts
     assert yard.settle() == [(two, "a", True)]  # then nothing is left beside
     assert three.index is not None
     assert one.index is not None
+
+
+def test_the_whole_memory_of_the_held_worker_is_backfilled_where_the_held_operation_asks_for_none() -> None:
+    """Who asks for the whole is exempt from the veto (V1), beside a held operation as elsewhere."""
+    yard = Yard(veto="memory_kib")
+    worker = yard.worker("a", 10)
+    yard.run(yard.action(6, lasts_s=100), worker)
+    worker.free_memory_kib = 10
+    yard.matcher.refresh(worker)
+    big = yard.action(8)
+    yard.matcher.hold(worker, big, free_at_us=100 * S, backfill=True)
+    most, whole = (yard.action(1, kind=kib, memory_kib=kib) for kib in (999, 1_000))
+    assert yard.settle() == [(whole, "a", True)]
+    assert most.index is not None
 
 
 def test_a_run_of_unknown_length_runs_for_ever() -> None:
