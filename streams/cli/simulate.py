@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +15,10 @@ from streams.simulate.made import FARM_CORES, FARM_WORKERS, farm, scene
 from streams.simulate.openb import load_folder
 from streams.simulate.policies import AFTER_S, Policy, configuration
 from streams.simulate.shaking import shakes
-from streams.simulate.study import answer_of, compare_farm, runs_of, scene_row
+from streams.simulate.study import answer_of, compare_farm, figures_over, scene_row
 from streams.simulate.swf import load_swf
 from streams.simulate.workload import Workload, from_openb, from_swf, uniform_machines
+from streams.simulate.world import World
 
 FARM, SCENE = "farm", "scene"
 FARM_SEEDS: Final = 10
@@ -95,12 +96,9 @@ def command(
         return
     if trace == FARM:
         seeds = range(seed, seed + (shake or (1 if policy else FARM_SEEDS)))
-        try:
-            workloads = [farm(each, workers=workers or FARM_WORKERS, cores=cores or FARM_CORES) for each in seeds]
-        except ValueError as error:
-            raise click.UsageError(f"farm: {error}") from error
+        workloads = _farms(seeds, workers or FARM_WORKERS, cores or FARM_CORES)
         if policy is None:
-            _tell_farm(workloads, chosen, AFTER_S if after_s is None else after_s, seed, output)
+            _tell_farm(workloads, len(seeds), chosen, AFTER_S if after_s is None else after_s, seed, output)
             return
     else:
         whole = _recorded(Path(trace), workers, cores, leave_out_unfit)
@@ -108,15 +106,15 @@ def command(
             note(f"{trace}: {whole.skipped} record(s) without processors or run time are no jobs")
         if whole.left_out:
             note(f"{trace}: {whole.left_out} job(s) fit no worker and are left out")
-        workloads = list(shakes(whole, shake, seed)) if shake else [whole]
+        workloads = shakes(whole, shake, seed) if shake else iter([whole])
     named = Policy(policy or Policy.NONE)
     config = configuration(named, after_s=after_s, strategy=chosen)
-    with progress("simulating", len(workloads)) as advance:
-        runs = runs_of(workloads, config, advance)
+    with progress("simulating", shake or 1) as advance:
+        figures = figures_over(workloads, config, advance)
     head = {"trace": Path(trace).name, "policy": named.value, "strategy": strategy, **_asked(shake, seed)}
     if config.hold is not None:
         head["after_s"] = config.hold.after_s
-    found = answer_of(runs, shaken=shake is not None)
+    found = answer_of(figures, shaken=shake is not None)
     emit({**head, **found} if output == "json" else _rows(found), output)
 
 
@@ -138,6 +136,14 @@ def _recorded(path: Path, workers: int | None, cores: int | None, leave_out: boo
     return from_swf(path, jobs, skipped, uniform_machines(workers or 1, cores), leave_out=leave_out)
 
 
+def _farms(seeds: range, workers: int, cores: int) -> Iterator[Workload]:
+    try:
+        for each in seeds:
+            yield farm(each, workers=workers, cores=cores)
+    except ValueError as error:
+        raise click.UsageError(f"farm: {error}") from error
+
+
 def _refuse(trace: str, **given: int | None) -> None:
     for name, value in given.items():
         if value is not None:
@@ -149,11 +155,11 @@ def _asked(shake: int | None, seed: int) -> dict[str, Any]:
 
 
 def _tell_farm(
-    workloads: Sequence[Workload], strategy: AllocationStrategy, after_s: int, seed: int, output: str
+    workloads: Iterator[Workload], count: int, strategy: AllocationStrategy, after_s: int, seed: int, output: str
 ) -> None:
-    with progress("simulating", 2 * len(workloads)) as advance:
+    with progress("simulating", 2 * count) as advance:
         found = compare_farm(workloads, after_s, strategy, advance)
-    head = {"trace": FARM, "strategy": strategy.value, "after_s": after_s, "shake": len(workloads), "seed": seed}
+    head = {"trace": FARM, "strategy": strategy.value, "after_s": after_s, "shake": count, "seed": seed}
     if output == "json":
         emit({**head, **found}, output)
         return
@@ -179,7 +185,8 @@ def _tell_scene(
     with progress("simulating", len(wanted) * len(seeds)) as advance:
         for each in seeds:
             for named, chosen in wanted:
-                (run,) = runs_of([scene(each)], configuration(named, after_s=after_s, strategy=chosen), advance)
+                run = World(scene(each), configuration(named, after_s=after_s, strategy=chosen)).run()
+                advance(1)
                 rows.append({"policy": named.value, "strategy": chosen.value, "seed": each, **scene_row(run)})
     if output == "json":
         emit({"trace": SCENE, "seed": seed, "runs": rows}, output)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from events.config import AllocationStrategy, SimpleScheduler
-from streams.simulate.figures import Figures, figures_of, median, ranges_of
+from streams.simulate.figures import DIGITS, Figures, figures_of, ranges_of
 from streams.simulate.made import SCENE_STREAM_S
 from streams.simulate.policies import Policy, configuration
 from streams.simulate.workload import Workload
@@ -21,39 +21,40 @@ def silent(count: int) -> None:
     """Told of finished runs, says nothing."""
 
 
-def runs_of(workloads: Iterable[Workload], config: SimpleScheduler, told: Told = silent) -> list[Run]:
-    """Each workload simulated once under `config`; `told` is called with 1 after each."""
-    runs = []
+def figures_over(workloads: Iterable[Workload], config: SimpleScheduler, told: Told = silent) -> list[Figures]:
+    """The figures of each workload under `config`, in order; `told` is called with 1 after each. One workload at a time is kept."""
+    found = []
     for workload in workloads:
-        runs.append(World(workload, config).run())
+        found.append(figures_of(World(workload, config).run()))
         told(1)
-    return runs
+    return found
 
 
-def answer_of(runs: Sequence[Run], *, shaken: bool) -> Answer:
+def answer_of(found: Sequence[Figures], *, shaken: bool) -> Answer:
     """The figures of one run as numbers, or of several as median, low and high."""
-    found: list[Figures] = [figures_of(run) for run in runs]
     return dict(ranges_of(found)) if shaken else dict(found[0])
 
 
 def compare_farm(
-    workloads: Sequence[Workload], after_s: int, strategy: AllocationStrategy, told: Told = silent
+    workloads: Iterable[Workload], after_s: int, strategy: AllocationStrategy, told: Told = silent
 ) -> Answer:
-    """The build farm without and with a hold, over several seeds.
+    """The build farm without and with a hold, each seed under both.
 
     `longest_wait_ratio` is the median longest wait with the hold by the one without, `held_idle_share` the median share of
     all core-seconds that the hold kept idle.
     """
-    found: dict[str, list[Figures]] = {}
-    for policy in (Policy.NONE, Policy.HOLD):
-        runs = runs_of(workloads, configuration(policy, after_s=after_s, strategy=strategy), told)
-        found[policy.value] = [figures_of(run) for run in runs]
-    longest = {name: median(sorted(figures["longest_wait_h"] for figures in each)) for name, each in found.items()}
-    without = longest[Policy.NONE.value]
+    policies = (Policy.NONE, Policy.HOLD)
+    configs = [configuration(policy, after_s=after_s, strategy=strategy) for policy in policies]
+    pairs = []
+    for workload in workloads:
+        pairs.append([figures_over([workload], config, told)[0] for config in configs])
+    without, held = (ranges_of([pair[number] for pair in pairs]) for number in range(len(policies)))
+    longest_h = without["longest_wait_h"]["median"]
     return {
-        **{name: dict(ranges_of(each)) for name, each in found.items()},
-        "longest_wait_ratio": round(longest[Policy.HOLD.value] / without, 6) if without else 0.0,
-        "held_idle_share": median(sorted(figures["held_idle_share"] for figures in found[Policy.HOLD.value])),
+        Policy.NONE.value: without,
+        Policy.HOLD.value: held,
+        "longest_wait_ratio": round(held["longest_wait_h"]["median"] / longest_h, DIGITS) if longest_h else 0.0,
+        "held_idle_share": held["held_idle_share"]["median"],
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -74,16 +75,22 @@ class Workload:
         return sum(machine.cpu_millis for machine in self.machines)
 
 
+@lru_cache(maxsize=4_096)
+def _cores(millis: int) -> Properties:
+    """One tuple for all that ask the same: a trace has many jobs and few sizes."""
+    return ((CPU, str(millis)),)
+
+
 def uniform_machines(workers: int, cores: int) -> tuple[Machine, ...]:
     """`workers` machines of `cores` cores each."""
     millis = cores * MILLIS_PER_CORE
-    return tuple(Machine(f"worker-{number}", ((CPU, str(millis)),), millis) for number in range(workers))
+    return tuple(Machine(f"worker-{number}", _cores(millis), millis) for number in range(workers))
 
 
 def core_job(name: str, arrival_us: int, run_us: int, cores: int, expected_us: int) -> Job:
     """A job that asks for cores and nothing else. One that is expected to take no time takes a microsecond: 0 would be unknown."""
     millis = cores * MILLIS_PER_CORE
-    return Job(name, arrival_us, run_us, max(expected_us, 1), ((CPU, str(millis)),), millis)
+    return Job(name, arrival_us, run_us, max(expected_us, 1), _cores(millis), millis)
 
 
 def from_swf(
