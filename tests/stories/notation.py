@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from events import events as e
 from events import facts as f
 from events.codec import canonical_requirements
-from events.reasons import DeclineReason, RunResult
+from events.reasons import CacheAnswer, DeclineReason, Outcome, RunResult, UpstreamState
+from events.values import NO_DIGEST, NO_USAGE, Digest, Usage
 
 if TYPE_CHECKING:
     from tests.stories.story import Story
@@ -48,6 +49,8 @@ def connect(
     boot: int = 1,
     running: tuple[str | int, ...] = (),
     connection: int | None = None,
+    build: str = "",
+    admits_when_idle: bool = False,
     **properties: str,
 ) -> Step:
     """A worker connects, each time on a new connection; `running` names operations (or dispatch ids) it still runs."""
@@ -57,7 +60,7 @@ def connect(
         story.connections[endpoint] = number
         listed = tuple(story.dispatch_ids[name] if isinstance(name, str) else name for name in running)
         pairs = tuple(sorted(_pairs(cpu, memory, properties).items()))
-        story.take(f.WorkerConnected(MAIN, endpoint, boot, number, pairs, inflight, "", listed))
+        story.take(f.WorkerConnected(MAIN, endpoint, boot, number, pairs, inflight, build, listed, admits_when_idle))
 
     return step
 
@@ -91,6 +94,61 @@ def queue(
         )
 
     return step
+
+
+def submit(
+    name: str,
+    *,
+    cpu: int | None = None,
+    memory: int | None = None,
+    properties: dict[str, str] | None = None,
+    digest: str = "",
+    cacheable: bool = True,
+    timeout_s: float = 0,
+    expected_s: float = 0,
+    **fields: object,
+) -> Step:
+    """A producer queues an action, any field of it given; `digest` is a letter for the hash of what is cacheable."""
+
+    def step(story: "Story") -> None:
+        story.take(
+            f.ActionQueued(
+                MAIN,
+                name,
+                canonical_requirements(_pairs(cpu, memory, properties or {}).items()),
+                action_digest=Digest(digest.encode() * 32, 7) if digest else NO_DIGEST,
+                cacheable=bool(digest) and cacheable,
+                timeout_us=round(timeout_s * 1_000_000),
+                expected_duration_us=round(expected_s * 1_000_000),
+                **fields,
+            )
+        )
+
+    return step
+
+
+def heard(name: str) -> Step:
+    """A client is still there."""
+    return fact(f.ClientHeard(MAIN, name))
+
+
+def left(name: str) -> Step:
+    """A client no longer waits."""
+    return fact(f.ClientGone(MAIN, name))
+
+
+def answer(name: str, found: CacheAnswer, exit_code: int = 0, message: str = "") -> Step:
+    """The cache edge answers for an operation."""
+    return lambda story: story.take(f.CacheAnswered(MAIN, story.operation_id(name), found, exit_code, message))
+
+
+def relay(
+    name: str, state: UpstreamState, outcome: Outcome = Outcome.UNSPECIFIED, exit_code: int = 0, message: str = ""
+) -> Step:
+    """The upstream edge relays what became of an operation."""
+    return lambda story: story.take(
+        f.UpstreamReported(MAIN, story.operation_id(name), state, outcome, exit_code, message)
+    )
 
 
 def keepalive(endpoint: str, free_memory_kib: int | None = None) -> Step:
@@ -150,6 +208,28 @@ def finish(name: str, result: RunResult = RunResult.EXITED, exit_code: int = 0, 
         story.take(
             f.ActionFinished(
                 MAIN, endpoint, story.connections[endpoint], story.dispatch_ids[name], result, exit_code, message
+            )
+        )
+
+    return step
+
+
+def out_of_memory(name: str, peak_kib: int = 0, exit_code: int = 137) -> Step:
+    """The worker of an operation's last dispatch stopped it because it used more memory than it had."""
+
+    def step(story: "Story") -> None:
+        endpoint = story.endpoints[name]
+        usage = Usage(peak_memory_kib=peak_kib) if peak_kib else NO_USAGE
+        story.take(
+            f.ActionFinished(
+                MAIN,
+                endpoint,
+                story.connections[endpoint],
+                story.dispatch_ids[name],
+                RunResult.OUT_OF_MEMORY,
+                exit_code,
+                "out of memory",
+                usage=usage,
             )
         )
 

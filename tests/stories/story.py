@@ -4,7 +4,10 @@ import json
 
 from events import events as e
 from events import facts as f
+from events.codec import requirements_of
+from events.reasons import PlacementEnd
 from events.state import Stage
+from proto.gen.headway.v1 import placements_pb2
 from streams.rehearsal import Rehearsal
 from tests.stories.notation import MAIN, Step, line
 
@@ -101,6 +104,31 @@ class Story:
         """Whom the instance holds and for what: (endpoint, operation)."""
         hold = self.rehearsal.shard.instances[MAIN].hold
         return None if hold is None else (hold.worker.endpoint, self.names[hold.operation.operation_id])
+
+    def operation_id(self, name: str) -> int:
+        """The id of the operation a client_operation_id leads to."""
+        return self.rehearsal.shard.instances[MAIN].by_client[name].operation_id
+
+    def stage(self, name: str) -> str:
+        """Where an operation stands."""
+        return self.rehearsal.shard.instances[MAIN].by_client[name].stage.name.lower()
+
+    def asks(self, name: str) -> dict[str, str]:
+        """What an operation asks for now."""
+        row = self.rehearsal.shard.instances[MAIN].by_client[name]
+        return dict(requirements_of(self.rehearsal.shard.requirements[row.requirement_id]))
+
+    def ended(self, since: int = 0) -> list[tuple[str, str]]:
+        """(client_operation_id, how) of every `PlacementEnded` sent, from the `since`-th record on."""
+        sent = [out for out in self.rehearsal.outbounds[since:] if out.kind == "PlacementEnded"]
+        ends = [placements_pb2.Placement.FromString(out.value).placement_ended for out in sent]
+        return [(end.client_operation_id, PlacementEnd(end.end).name.lower()) for end in ends]
+
+    def verdicts(self) -> list[str]:
+        """The lines of every verdict on what could be run so far."""
+        return [
+            line(event, self.names, self.dispatches) for event in self.rehearsal.events if isinstance(event, VERDICTS)
+        ]
 
     def counters(self, name: str) -> tuple[int, int, int]:
         """(job failures, worker losses, free requeues) of an operation."""
