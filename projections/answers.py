@@ -22,8 +22,9 @@ from events.reasons import (
 )
 from events.values import Digest
 from projections import keys
-from projections.fleet import config_of, instance_rows, requirements_of_row, worker_rows
+from projections.fleet import config_of, instance_rows, worker_rows
 from projections.holding import hold_of, no_candidate_of
+from projections.row_access import requirements_of_row
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import (
     STAGE_CACHE_CHECK,
@@ -47,10 +48,20 @@ STAGES: dict[int, str] = {
 
 
 def queue(table: Table, instance: str | None = None) -> Iterator[dict[str, Any]]:
-    """What waits, in dispatch order, instance by instance; `place` counts from 1 within the instance."""
+    """What waits, in dispatch order, instance by instance; `place` counts from 1 within the instance.
+
+    `held_worker` is the worker held for it, and `unsatisfiable_since_us` since when no connected worker could ever run it, if so.
+    """
     for row in instance_rows(table, instance):
+        held_for = row.hold.operation_id if row.HasField("hold") else None
+        never = {shortage.requirement_id: shortage.since_us for shortage in row.unsatisfiable}
         for place, operation_row in enumerate(_queued(table, row.name), start=1):
-            yield {"place": place, **operation(table, operation_row)}
+            yield {
+                "place": place,
+                **operation(table, operation_row),
+                "held_worker": row.hold.endpoint if operation_row.operation_id == held_for else None,
+                "unsatisfiable_since_us": never.get(operation_row.requirement_id),
+            }
 
 
 def operations(

@@ -4,10 +4,10 @@ runs (revoked runs included) and the configuration in force."""
 from collections.abc import Iterator
 from typing import Any
 
-from events.codec import requirements_of
 from events.config import DEFAULT_CONFIG, SimpleScheduler, parse_config, resolve
 from events.fitting import UNDECLARED, compile_demand, worker_totals
 from projections import keys
+from projections.row_access import requirements_of_row
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import InstanceRow, WorkerRow
 
@@ -15,12 +15,6 @@ from proto.gen.headway.v1.rows_pb2 import InstanceRow, WorkerRow
 def config_of(instance: InstanceRow) -> SimpleScheduler:
     """The options in force: those of the innermost scheduler, which the rules read."""
     return resolve(parse_config(instance.config_json)).base if instance.config_json else DEFAULT_CONFIG
-
-
-def requirements_of_row(table: Table, requirement_id: int) -> tuple[tuple[str, str], ...]:
-    """What a requirement id stands for, as (name, value) pairs sorted by name."""
-    stored = table.find_bytes(table.key(keys.REQUIREMENT, requirement_id.to_bytes(4, "big")))
-    return requirements_of(stored) if stored else ()
 
 
 class Ledger:
@@ -59,10 +53,9 @@ class Ledger:
 
     def lent(self, worker: WorkerRow) -> int | None:
         """What it had lent of the veto's property when it reported its free memory (W8); None: no veto, or no report."""
-        veto = self.config.live_memory_veto
-        if veto is None or not worker.HasField("free_memory_kib"):
+        if self.config.live_memory_veto is None or not worker.HasField("free_memory_kib"):
             return None
-        return sum(self.charged(requirement_id).get(veto, 0) for requirement_id in worker.reported_with)
+        return worker.lent_kib
 
 
 def instance_rows(table: Table, instance: str | None = None) -> Iterator[InstanceRow]:

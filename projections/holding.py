@@ -5,9 +5,10 @@ from typing import Any
 
 from events.reasons import HoldExclusion, HoldMove, sentence
 from projections import keys
+from projections.fleet import config_of
 from projections.table import Table
 from proto.gen.headway.v1 import events_pb2
-from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow
+from proto.gen.headway.v1.rows_pb2 import STAGE_QUEUED, InstanceRow, OperationRow
 
 
 def exclusions(counts: Iterable[events_pb2.HoldExclusionCount]) -> list[dict[str, Any]]:
@@ -36,6 +37,7 @@ def hold_of(table: Table, row: InstanceRow) -> dict[str, Any] | None:
         "endpoint": hold.endpoint,
         "made_at_us": hold.made_at_us,
         "held_us": max(0, table.shard.now_us - hold.made_at_us),
+        "policy": _policy(row),
         "waited_us": hold.waited_us,
         "overtaken_by": hold.overtaken_by if hold.HasField("overtaken_by") else None,
         "free_at_us": hold.free_at_us or None,
@@ -61,13 +63,21 @@ def no_candidate_of(table: Table, row: InstanceRow) -> dict[str, Any] | None:
     """The operation that waits for a hold for which no worker qualified, and why; None when there is none."""
     if not row.HasField("no_candidate_for"):
         return None
+    waiting = table.find(table.key(keys.OPERATION, keys.number(row.no_candidate_for)), OperationRow)
+    if waiting is None or waiting.stage != STAGE_QUEUED:
+        return None  # it got what it waited for, or has ended
     return {
         "operation_id": row.no_candidate_for,
         "id": f"{row.name}/op-{row.no_candidate_for}",
-        "client_operation_id": _client_operation_id(table, row.no_candidate_for),
+        "client_operation_id": waiting.client_operation_id,
         "since_us": row.no_candidate_since_us,
         "excluded": exclusions(row.excluded),
     }
+
+
+def _policy(row: InstanceRow) -> dict[str, Any] | None:
+    policy = config_of(row).hold
+    return None if policy is None else policy.model_dump(mode="json")
 
 
 def _client_operation_id(table: Table, operation_id: int) -> str | None:

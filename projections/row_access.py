@@ -1,6 +1,7 @@
 """Rows by what they are called: what the folds look up and change."""
 
 from events import events as e
+from events.codec import requirements_of
 from projections import keys
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow, RunRow, WorkerRow
@@ -16,6 +17,12 @@ def operation_at(table: Table, operation_id: int) -> tuple[bytes, OperationRow]:
     """The key and row of an operation. Raises MissingRow."""
     key = table.key(keys.OPERATION, keys.number(operation_id))
     return key, table.row(key, OperationRow)
+
+
+def requirements_of_row(table: Table, requirement_id: int) -> tuple[tuple[str, str], ...]:
+    """What a requirement id stands for, as (name, value) pairs sorted by name."""
+    stored = table.find_bytes(table.key(keys.REQUIREMENT, requirement_id.to_bytes(4, "big")))
+    return requirements_of(stored) if stored else ()
 
 
 def worker_key(table: Table, instance: str, endpoint: str) -> bytes:

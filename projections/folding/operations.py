@@ -32,9 +32,14 @@ from proto.gen.headway.v1.rows_pb2 import (
     OutcomeCount,
     RequeueCount,
     ShareRow,
+    WorkerRow,
 )
 
-PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE)
+PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE, RequeueCause.UNACKNOWLEDGED)
+"""Causes that pause the worker until a keepalive lifts it."""
+
+FROM_ITS_WORKER = (RequeueCause.JOB_ERROR, RequeueCause.ESCALATED)
+"""Causes that the worker reported, so that it was heard."""
 
 
 def _operation_queued(table: Table, event: e.OperationQueued) -> None:
@@ -64,24 +69,22 @@ def _operation_queued(table: Table, event: e.OperationQueued) -> None:
         row.action_digest.size_bytes = event.action_digest.size_bytes
     if event.attached:
         row.clients.append(first_client(row, event.at_us))
-    _order(table, row, event.order)
+    _order(row, event.order)
+    if event.order is not None and event.order.cost_us:
+        tag_us = event.order.time_us + event.order.cost_us
+        table.put(share_key(table, row.instance, event.order.share_of), ShareRow(tag_us=tag_us))
     enter_stage(table, row, STAGE_QUEUED)
     identity = keys.number(row.operation_id)
     table.put(table.key(keys.OPERATION, identity), row)
     table.put(client_key(table, row.instance, row.client_operation_id), identity)
 
 
-def _order(table: Table, row: OperationRow, order: QueueOrder | None) -> None:
-    """Put the operation where fairness or aging wants it, and charge whoever shares."""
+def _order(row: OperationRow, order: QueueOrder | None) -> None:
+    """Put the operation where fairness or aging wants it."""
     if order is None:
         row.ClearField("order")
-        return
-    row.order.CopyFrom(events_pb2.QueueOrder(**order._asdict()))
-    if order.share_of:
-        key = share_key(table, row.instance, order.share_of)
-        share = table.find(key, ShareRow) or ShareRow()
-        share.tag_us = max(share.tag_us, order.time_us + order.cost_us)
-        table.put(key, share)
+    else:
+        row.order.CopyFrom(events_pb2.QueueOrder(**order._asdict()))
 
 
 def share_key(table: Table, instance: str, share_of: str) -> bytes:
@@ -114,7 +117,7 @@ def _operation_dispatched(table: Table, event: e.OperationDispatched) -> None:
     worker.dispatches += 1
     worker.recency = event.seq  # promoted, but not heard
     instance.dispatches += 1
-    if row.HasField("order") and row.order.share_of:
+    if row.HasField("order") and row.order.cost_us:
         instance.virtual_us = max(instance.virtual_us, row.order.time_us)
     if instance.HasField("hold") and instance.hold.operation_id == row.operation_id:
         instance.ClearField("hold")  # how it ended follows; no table ever shows both
@@ -158,20 +161,34 @@ def _operation_requeued(table: Table, event: e.OperationRequeued) -> None:
     if run is not None and not run.revoked:
         settle(worker, event.dispatch_id)
     if event.cause in PAUSING:
-        worker.paused = True
+        _pause(worker, event)
         promote(worker, event)
-    elif event.cause is RequeueCause.JOB_ERROR:
-        worker.paused = False
+    elif event.cause in FROM_ITS_WORKER:
         promote(worker, event)
     _count_requeue(instance, event.cause)
     table.put(key, row)
     table.put(worker_key, worker)
 
 
+def _pause(worker: WorkerRow, event: e.OperationRequeued) -> None:
+    """A decline that names a size says what the keepalive must report that lifts it."""
+    worker.paused = True
+    worker.resume_at_kib = 0
+    if event.cause is not RequeueCause.DECLINED or not event.needed_kib:
+        return
+    if worker.running:
+        worker.resume_at_kib = event.needed_kib
+    elif not worker.admits_when_idle:
+        declined = worker.idle_declined_kib if worker.HasField("idle_declined_kib") else event.needed_kib
+        worker.idle_declined_kib = min(declined, event.needed_kib)
+
+
 def _operation_finished(table: Table, event: e.OperationFinished) -> None:
     key, row = operation_at(table, event.operation_id)
     if row.stage == STAGE_EXECUTING:
         _end_run(table, row, event)
+    else:
+        _refund(table, row)
     instance = enter_stage(table, row, STAGE_FINISHED)
     row.outcome = event.outcome
     row.finished_at_us = event.at_us
@@ -193,14 +210,27 @@ def _operation_finished(table: Table, event: e.OperationFinished) -> None:
 
 def _end_run(table: Table, row: OperationRow, event: e.OperationFinished) -> None:
     worker_key, worker = worker_at(table, row.instance, row.dispatch.endpoint)
+    if event.outcome is Outcome.FREE_REQUEUES_EXHAUSTED:
+        worker.paused = True
+        worker.resume_at_kib = 0
     run = run_of(worker, row.dispatch.dispatch_id)
-    if run is not None and run.revoked:
-        return  # it goes on and pays until its worker reports
-    settle(worker, row.dispatch.dispatch_id)
-    if event.outcome is not Outcome.WORKER_LOSSES_EXHAUSTED:
-        worker.paused = event.outcome is Outcome.FREE_REQUEUES_EXHAUSTED
-        promote(worker, event)
+    if run is None or not run.revoked:  # else it goes on and pays until its worker reports
+        settle(worker, row.dispatch.dispatch_id)
+        if event.outcome is not Outcome.WORKER_LOSSES_EXHAUSTED:
+            promote(worker, event)
     table.put(worker_key, worker)
+
+
+def _refund(table: Table, row: OperationRow) -> None:
+    """What never ran costs its client no share."""
+    tried = row.job_failures or row.worker_losses or row.free_requeues or row.escalations
+    if tried or not row.HasField("order") or not row.order.cost_us:
+        return
+    key = share_key(table, row.instance, row.order.share_of)
+    share = table.find(key, ShareRow)
+    if share is not None:
+        share.tag_us -= row.order.cost_us
+        table.put(key, share)
 
 
 def _operation_reprioritised(table: Table, event: e.OperationReprioritised) -> None:
@@ -208,7 +238,7 @@ def _operation_reprioritised(table: Table, event: e.OperationReprioritised) -> N
     if row.stage == STAGE_QUEUED:
         table.delete(queue_key(table, row))
     row.priority = event.priority
-    _order(table, row, event.order)
+    _order(row, event.order)
     if row.stage == STAGE_QUEUED:
         table.put(queue_key(table, row), keys.number(row.operation_id))
     table.put(key, row)
@@ -231,6 +261,9 @@ def _operations_forgotten(table: Table, event: e.OperationsForgotten) -> None:
         table.delete(operation_key)
         table.delete(finished_key)
         instance.finished -= 1
+    for key, value in list(table.scan(table.key(keys.SHARE, keys.named(event.instance)))):
+        if ShareRow.FromString(value).tag_us <= instance.virtual_us:  # it says no more than none
+            table.delete(key)
     instance.forgotten_through_seq = max(instance.forgotten_through_seq, event.through_seq)
     table.put(instance_key, instance)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from events import events as e
+from events.config import parse_config, resolve
 from projections import keys
 from projections.row_access import instance_at
 from projections.table import Table
@@ -85,6 +86,8 @@ def _configured(table: Table, event: e.Configured) -> None:
     row = table.find(key, InstanceRow) or InstanceRow(name=event.instance)
     row.config_json = event.config_json
     row.configured_at_us = event.at_us
+    row.live_memory_veto = resolve(parse_config(event.config_json)).base.live_memory_veto or ""
+    row.ClearField("unsatisfiable")  # said of another reading of the requirements
     table.put(key, row)
 
 

@@ -22,6 +22,7 @@ def _cache_answered(table: Table, event: e.CacheAnswered) -> None:
     if event.answer is not CacheAnswer.MISS:
         return
     key, row = operation_at(table, event.operation_id)
+    row.queued_since_us = event.at_us
     enter_stage(table, row, STAGE_QUEUED)
     table.put(key, row)
 

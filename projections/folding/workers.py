@@ -5,7 +5,7 @@ from typing import Any
 
 from events import events as e
 from projections import keys
-from projections.row_access import instance_at, promote, run_of, settle, worker_at, worker_key
+from projections.row_access import instance_at, promote, requirements_of_row, run_of, settle, worker_at, worker_key
 from projections.table import Table
 from proto.gen.headway.v1.common_pb2 import Property
 from proto.gen.headway.v1.rows_pb2 import STAGE_EXECUTING, OperationRow, RunRow, WorkerRow
@@ -53,6 +53,7 @@ def _worker_admitted(table: Table, event: e.WorkerAdmitted) -> None:
         kept = set(event.kept)
         worker.running.extend(run for run in before.running if run.dispatch_id in kept)
         for run in worker.running:
+            run.heard_at_us = event.at_us  # listed, so the worker has it
             _reconnect(table, run, event.connection_id)
     table.put(key, worker)
 
@@ -69,14 +70,27 @@ def _reconnect(table: Table, run: RunRow, connection_id: int) -> None:
 def _worker_reported(table: Table, event: e.WorkerReported) -> None:
     key, worker = worker_at(table, event.instance, event.endpoint)
     worker.last_seen_us = max(worker.last_seen_us, event.at_us)
-    if event.free_memory_kib is not None:
-        worker.free_memory_kib = event.free_memory_kib
-        worker.ClearField("reported_with")
-        worker.reported_with.extend(run.requirement_id for run in worker.running)
+    free_kib = event.free_memory_kib
+    if free_kib is not None:
+        worker.free_memory_kib = free_kib
+        _, instance = instance_at(table, event.instance)
+        worker.lent_kib = _lent_kib(table, worker, instance.live_memory_veto)
         if not worker.running:
-            worker.idle_free_kib = event.free_memory_kib
-    worker.paused = False
+            worker.idle_free_kib = free_kib
+        if worker.HasField("idle_declined_kib") and free_kib >= worker.idle_declined_kib:
+            worker.ClearField("idle_declined_kib")
+    if worker.paused and (free_kib is None or free_kib >= worker.resume_at_kib):
+        worker.paused = False
+        worker.resume_at_kib = 0
     table.put(key, worker)
+
+
+def _lent_kib(table: Table, worker: WorkerRow, pool: str) -> int:
+    """What its runs hold of the veto's property; it stays true of this report as they end. 0 without a veto."""
+    if not pool:
+        return 0
+    amounts = (dict(requirements_of_row(table, run.requirement_id)).get(pool) for run in worker.running)
+    return sum(int(amount) for amount in amounts if amount is not None)
 
 
 def _worker_drained(table: Table, event: e.WorkerDrained) -> None:
@@ -97,6 +111,8 @@ def _worker_disconnected(table: Table, event: e.WorkerDisconnected) -> None:
     instance_key, instance = instance_at(table, event.instance)
     key, _ = worker_at(table, event.instance, event.endpoint)
     instance.workers -= 1
+    if not instance.workers:  # an empty fleet says nothing of a demand
+        instance.ClearField("unsatisfiable")
     table.delete(key)
     table.put(instance_key, instance)
 

@@ -208,7 +208,7 @@ class RunRow(_message.Message):
     def __init__(self, dispatch_id: _Optional[int] = ..., operation_id: _Optional[int] = ..., requirement_id: _Optional[int] = ..., since_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., revoked: _Optional[bool] = ..., kill_requested_at_us: _Optional[int] = ..., heard_at_us: _Optional[int] = ..., silent_us: _Optional[int] = ...) -> None: ...
 
 class WorkerRow(_message.Message):
-    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches", "admits_when_idle", "reported_with", "idle_free_kib", "idle_declined_kib", "resume_at_kib")
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches", "admits_when_idle", "lent_kib", "idle_free_kib", "idle_declined_kib", "resume_at_kib")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -225,7 +225,7 @@ class WorkerRow(_message.Message):
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     DISPATCHES_FIELD_NUMBER: _ClassVar[int]
     ADMITS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
-    REPORTED_WITH_FIELD_NUMBER: _ClassVar[int]
+    LENT_KIB_FIELD_NUMBER: _ClassVar[int]
     IDLE_FREE_KIB_FIELD_NUMBER: _ClassVar[int]
     IDLE_DECLINED_KIB_FIELD_NUMBER: _ClassVar[int]
     RESUME_AT_KIB_FIELD_NUMBER: _ClassVar[int]
@@ -245,11 +245,11 @@ class WorkerRow(_message.Message):
     running: _containers.RepeatedCompositeFieldContainer[RunRow]
     dispatches: int
     admits_when_idle: bool
-    reported_with: _containers.RepeatedScalarFieldContainer[int]
+    lent_kib: int
     idle_free_kib: int
     idle_declined_kib: int
     resume_at_kib: int
-    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ..., admits_when_idle: _Optional[bool] = ..., reported_with: _Optional[_Iterable[int]] = ..., idle_free_kib: _Optional[int] = ..., idle_declined_kib: _Optional[int] = ..., resume_at_kib: _Optional[int] = ...) -> None: ...
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ..., admits_when_idle: _Optional[bool] = ..., lent_kib: _Optional[int] = ..., idle_free_kib: _Optional[int] = ..., idle_declined_kib: _Optional[int] = ..., resume_at_kib: _Optional[int] = ...) -> None: ...
 
 class HoldRow(_message.Message):
     __slots__ = ("operation_id", "endpoint", "requirement_id", "made_at_us", "waited_us", "overtaken_by", "free_at_us", "candidates", "more_candidates", "excluded", "moves", "moved", "moved_at_us")
@@ -320,7 +320,7 @@ class RequeueCount(_message.Message):
     def __init__(self, cause: _Optional[_Union[_reasons_pb2.RequeueCause, str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class InstanceRow(_message.Message):
-    __slots__ = ("name", "config_json", "configured_at_us", "paused", "queued", "executing", "finished", "workers", "outcomes", "requeues", "dispatches", "forgotten_through_seq", "checking", "forwarded", "hold", "no_candidate_for", "no_candidate_since_us", "excluded", "holds", "hold_ends", "hold_moves", "unsatisfiable", "hints", "hints_loaded_at_us", "virtual_us")
+    __slots__ = ("name", "config_json", "configured_at_us", "paused", "queued", "executing", "finished", "workers", "outcomes", "requeues", "dispatches", "forgotten_through_seq", "checking", "forwarded", "hold", "no_candidate_for", "no_candidate_since_us", "excluded", "holds", "hold_ends", "hold_moves", "unsatisfiable", "hints", "hints_loaded_at_us", "virtual_us", "live_memory_veto")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +346,7 @@ class InstanceRow(_message.Message):
     HINTS_FIELD_NUMBER: _ClassVar[int]
     HINTS_LOADED_AT_US_FIELD_NUMBER: _ClassVar[int]
     VIRTUAL_US_FIELD_NUMBER: _ClassVar[int]
+    LIVE_MEMORY_VETO_FIELD_NUMBER: _ClassVar[int]
     name: str
     config_json: str
     configured_at_us: int
@@ -371,7 +372,8 @@ class InstanceRow(_message.Message):
     hints: int
     hints_loaded_at_us: int
     virtual_us: int
-    def __init__(self, name: _Optional[str] = ..., config_json: _Optional[str] = ..., configured_at_us: _Optional[int] = ..., paused: _Optional[bool] = ..., queued: _Optional[int] = ..., executing: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[OutcomeCount, _Mapping]]] = ..., requeues: _Optional[_Iterable[_Union[RequeueCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., forgotten_through_seq: _Optional[int] = ..., checking: _Optional[int] = ..., forwarded: _Optional[int] = ..., hold: _Optional[_Union[HoldRow, _Mapping]] = ..., no_candidate_for: _Optional[int] = ..., no_candidate_since_us: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[_events_pb2.HoldExclusionCount, _Mapping]]] = ..., holds: _Optional[int] = ..., hold_ends: _Optional[_Iterable[_Union[HoldCount, _Mapping]]] = ..., hold_moves: _Optional[int] = ..., unsatisfiable: _Optional[_Iterable[_Union[UnsatisfiableRow, _Mapping]]] = ..., hints: _Optional[int] = ..., hints_loaded_at_us: _Optional[int] = ..., virtual_us: _Optional[int] = ...) -> None: ...
+    live_memory_veto: str
+    def __init__(self, name: _Optional[str] = ..., config_json: _Optional[str] = ..., configured_at_us: _Optional[int] = ..., paused: _Optional[bool] = ..., queued: _Optional[int] = ..., executing: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[OutcomeCount, _Mapping]]] = ..., requeues: _Optional[_Iterable[_Union[RequeueCount, _Mapping]]] = ..., dispatches: _Optional[int] = ..., forgotten_through_seq: _Optional[int] = ..., checking: _Optional[int] = ..., forwarded: _Optional[int] = ..., hold: _Optional[_Union[HoldRow, _Mapping]] = ..., no_candidate_for: _Optional[int] = ..., no_candidate_since_us: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[_events_pb2.HoldExclusionCount, _Mapping]]] = ..., holds: _Optional[int] = ..., hold_ends: _Optional[_Iterable[_Union[HoldCount, _Mapping]]] = ..., hold_moves: _Optional[int] = ..., unsatisfiable: _Optional[_Iterable[_Union[UnsatisfiableRow, _Mapping]]] = ..., hints: _Optional[int] = ..., hints_loaded_at_us: _Optional[int] = ..., virtual_us: _Optional[int] = ..., live_memory_veto: _Optional[str] = ...) -> None: ...
 
 class ShareRow(_message.Message):
     __slots__ = ("tag_us",)
