@@ -109,6 +109,23 @@ def test_amounts_offered_say_what_may_be_taken() -> None:
     assert exempt > 20
 
 
+def test_an_idle_decline_counts_from_when_it_is_told() -> None:
+    """Without a veto too: the worker is not offered as much again, and is when a report lifts it."""
+    matcher = Matcher(PLAIN, POOLS)
+    row = worker()
+    matcher.add_worker(row)
+    row.idle_declined_kib = 200
+    matcher.refresh(row)
+    op = Operation(5, "main", "", 200, 0, 0, sort_key(0, 0, 5), 0, wants(200))
+    matcher.enqueue(op)
+    assert matcher.next_match() is None
+    row.idle_declined_kib = None
+    matcher.refresh(row)
+    match = matcher.next_match()
+    assert match is not None
+    assert match.operation is op
+
+
 def test_a_better_report_is_room() -> None:
     matcher = Matcher(VETO, POOLS)
     row = worker(free_memory_kib=100)

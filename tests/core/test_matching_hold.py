@@ -330,6 +330,14 @@ def test_a_hold_that_nothing_touches_is_not_searched_again() -> None:
     assert yard.matcher.work.total() == before
 
 
+def test_the_held_worker_is_searched_again_when_no_fixpoint_is_assumed() -> None:
+    yard, _, _ = easy()
+    before = yard.matcher.work.held_searches
+    yard.matcher.everything_dirty()
+    assert yard.match() is None
+    assert yard.matcher.work.held_searches > before
+
+
 def test_what_joins_the_queue_is_looked_at_alone() -> None:
     """Ten thousand wait; one more costs one look, also under backfill, which may take any of them."""
     yard, _, _ = easy()
