@@ -20,7 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the trials and say what they showed; returns the exit code."""
     parser = argparse.ArgumentParser(prog="infra/mutate", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="trials at a time")
-    parser.add_argument("-k", default="", metavar="TEXT", help="only mutations with TEXT in their file, id, words or test")
+    parser.add_argument(
+        "-k", default="", metavar="TEXT", help="only mutations with TEXT in their file, id, words or test"
+    )
     parser.add_argument("-o", choices=("text", "json"), default="text", dest="form", help="form of the output")
     options = parser.parse_args(arguments)
     if options.jobs < 1:

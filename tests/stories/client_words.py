@@ -88,9 +88,7 @@ def configured(config: dict[str, object], instance: str = MAIN) -> Step:
 
 def answer(name: str, said: CacheAnswer, exit_code: int = 0, message: str = "") -> Step:
     """The cache edge answers."""
-    return lambda story: story.take(
-        f.CacheAnswered(MAIN, row(story, name).operation_id, said, exit_code, message)
-    )
+    return lambda story: story.take(f.CacheAnswered(MAIN, row(story, name).operation_id, said, exit_code, message))
 
 
 def relay(name: str, state: UpstreamState, **how: object) -> Step:
@@ -131,9 +129,7 @@ def of_kind(story: "Story", *kinds: type) -> list[e.Event]:
 def dispatches_of(story: "Story", name: str) -> list[str]:
     """Endpoints an operation was dispatched to, one after the other."""
     return [
-        event.endpoint
-        for event in of_kind(story, e.OperationDispatched)
-        if story.names[event.operation_id] == name
+        event.endpoint for event in of_kind(story, e.OperationDispatched) if story.names[event.operation_id] == name
     ]
 
 

@@ -133,7 +133,9 @@ def test_matching_engine_fails_sends_abort(story, monkeypatch):
         broken.setattr(rehearsal, "encode_event", fail)
         with pytest.raises(OSError, match="could not be written"):
             queue("a", cpu=8)(story)
-        assert len(story.rehearsal.outbounds) == sent, "a worker was told of an assignment that does not stand in the log"
+        assert len(story.rehearsal.outbounds) == sent, (
+            "a worker was told of an assignment that does not stand in the log"
+        )
     story.restart()
     story.given().when(queue("b", cpu=8))
     assert [each.client_operation_id for each in placed(story)] == ["b"]
@@ -155,7 +157,12 @@ def test_update_action_sends_completed_result_to_client(story):
     )  # fmt: skip
     story.when(fact(report)).then("a finished: completed")
     finished = story.last(e.OperationFinished)
-    assert (finished.exit_code, finished.stdout_tail, finished.stderr_tail, finished.usage) == (3, b"\x00out", b"err", usage)
+    assert (finished.exit_code, finished.stdout_tail, finished.stderr_tail, finished.usage) == (
+        3,
+        b"\x00out",
+        b"err",
+        usage,
+    )
     (end,) = ended(story)
     assert (end.client_operation_id, end.exit_code, end.endpoint) == ("a", 3, "w1")
 

@@ -153,7 +153,12 @@ def test_add_action_attaches_ttl_to_cid_mapping(story):
 def test_action_state_any_url(story):
     story.given(connect("w1", cpu=8), submit("a", "x", cpu=8, target="//x:y", mnemonic="Link"), accept("a"))
     told = answers.operation(table_of(story), answers.lookup(table_of(story), "a"))
-    assert (told["stage"], told["endpoint"], told["target_id"], told["mnemonic"]) == ("executing", "w1", "//x:y", "Link")
+    assert (told["stage"], told["endpoint"], told["target_id"], told["mnemonic"]) == (
+        "executing",
+        "w1",
+        "//x:y",
+        "Link",
+    )
     assert told["action_digest"].endswith("/1")
     story.given(keepalive("w1"), finish("a", exit_code=2))
     told = answers.operation(table_of(story), answers.lookup(table_of(story), "a"))

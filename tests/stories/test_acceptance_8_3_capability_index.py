@@ -29,7 +29,8 @@ def able(story: Story, **asked: str) -> list[str]:
     found = [
         worker.endpoint
         for worker in instance.workers.values()
-        if demand.need.satisfied_by(dict(worker.properties)) and all(worker.totals[pool] >= 0 for pool, _ in demand.amounts)
+        if demand.need.satisfied_by(dict(worker.properties))
+        and all(worker.totals[pool] >= 0 for pool, _ in demand.amounts)
     ]
     enough = [name for name in found if demand.fits(instance.workers[name].totals)]
     assert instance.matcher.could_run_idle(demand) == bool(enough)

@@ -18,7 +18,9 @@ def test_known_properties_are_typed_from_config():
         "gpu": PropertyKind.PRIORITY,
         "note": PropertyKind.IGNORE,
     }
-    demand = compile_demand(1, tuple(sorted({"cores": "4", "os": "mac", "gpu": "t4", "note": "x"}.items())), config, config.pools())
+    demand = compile_demand(
+        1, tuple(sorted({"cores": "4", "os": "mac", "gpu": "t4", "note": "x"}.items())), config, config.pools()
+    )
     assert demand.amounts == ((config.pools().index("cores"), 4),)
     assert (demand.need.exact, demand.need.present, demand.need.unknown) == ((("os", "mac"),), ("gpu",), ())
 
