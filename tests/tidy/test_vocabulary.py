@@ -1,7 +1,9 @@
 """The wire contract and the vocabulary of the core say the same: every message, field, enum and sentence."""
 
 import ast
+import importlib
 import inspect
+import pkgutil
 from dataclasses import fields
 from enum import IntEnum
 from typing import get_type_hints
@@ -134,6 +136,9 @@ def test_every_text_number_and_list_of_a_fact_has_a_rule(name):
 
 
 def test_every_class_of_the_vocabulary_is_in_its_union():
-    for module, kinds, others in ((f, f.FACT_KINDS, {"Unreadable"}), (e, e.EVENT_KINDS, set())):
-        tree = ast.parse(inspect.getsource(module))
-        assert {node.name for node in tree.body if isinstance(node, ast.ClassDef)} == set(kinds) | others
+    parts = [e, *(importlib.import_module(f"{e.__name__}.{part.name}") for part in pkgutil.iter_modules(e.__path__))]
+    for modules, kinds, others in (([f], f.FACT_KINDS, {"Unreadable"}), (parts, e.EVENT_KINDS, set())):
+        trees = [ast.parse(inspect.getsource(module)) for module in modules]
+        classes = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+        assert classes == set(kinds) | others
+    assert set(e.__all__) == set(e.EVENT_KINDS) | {"Event", "EVENT_KINDS"}
