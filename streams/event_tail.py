@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Container
 from typing import NamedTuple
 
-from events.codec import GENESIS_CHAIN, chain_of, check_chain, decode_event, envelope_of
+from events.codec import GENESIS_CHAIN, chain_of, check_chain, envelope_of, event_of_kinds
 from events.errors import HeadwayError, SequenceBroken
-from events.events import Event
+from events.events import EVENT_KINDS, Event
 from streams.log import Follower, Log, Partition, Record
 from streams.recovery import DamagedLog
 from streams.topics import EVENTS
@@ -36,7 +36,7 @@ async def tail(log: Log, shard: int, *, from_seq: int = 1, follow: bool = False)
         end = await follower.end_offset(partition)
         start = await offset_of(follower, partition, from_seq, end)
         follower.seek(partition, start)
-        order = _Order(partition)
+        order = EventOrder(partition)
         while follow or await follower.position(partition) < end:
             for record in (await follower.read(timeout_ms=200)).get(partition, ()):
                 if not follow and record.offset >= end:
@@ -78,32 +78,42 @@ async def _seq_at(follower: Follower, partition: Partition, offset: int, end: in
     return None
 
 
-class _Order:
-    """Checks that each record follows from the one before it. The first one read stands for itself, unless it is event 1."""
+ALL_KINDS = frozenset(EVENT_KINDS.values())
 
-    def __init__(self, partition: Partition) -> None:
+
+class EventOrder:
+    """Checks that each record follows from the one before it.
+
+    Args:
+        partition: named in errors.
+        kinds: the events that are wanted; the records of others are checked and not decoded.
+        from_first: whether the first record has to be event 1; else the first one read stands for itself, unless it is event 1.
+    """
+
+    def __init__(self, partition: Partition, kinds: Container[type] = ALL_KINDS, *, from_first: bool = False) -> None:
         self._partition = partition
-        self._chain: bytes | None = None
-        self._seq = 0
+        self._kinds = kinds
+        self._chain: bytes | None = GENESIS_CHAIN if from_first else None
         self._epoch = 0
+        self.seq = 0
 
     def next(self, record: Record) -> Event | None:
-        """The event, or None for one of a replaced leader. Raises DamagedLog."""
+        """The event, or None for one that is not wanted or of a replaced leader. Raises DamagedLog."""
+        value = record.value
         try:
-            envelope = envelope_of(record.value)
+            envelope, event = event_of_kinds(value, self._kinds)
             if envelope.leader_epoch < self._epoch:
                 return None
             before = self._chain
             if before is None and envelope.seq == 1:
                 before = GENESIS_CHAIN
-            if self._chain is not None and envelope.seq != self._seq + 1:
+            if self._chain is not None and envelope.seq != self.seq + 1:
                 raise SequenceBroken(
-                    f"event {envelope.seq} follows event {self._seq}; nothing is shown past a gap. "
+                    f"event {envelope.seq} follows event {self.seq}; nothing is read past a gap. "
                     "Run `headway replay` to see how many there are"
                 )
-            chain = chain_of(record.value) if before is None else check_chain(record.value, before)
-            event = decode_event(record.value)
+            chain = chain_of(value) if before is None else check_chain(value, before)
         except HeadwayError as error:
-            raise DamagedLog(self._partition, record.offset, self._seq, error) from error
-        self._chain, self._seq, self._epoch = chain, envelope.seq, envelope.leader_epoch
+            raise DamagedLog(self._partition, record.offset, self.seq, error) from error
+        self._chain, self.seq, self._epoch = chain, envelope.seq, envelope.leader_epoch
         return event

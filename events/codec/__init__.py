@@ -1,7 +1,7 @@
 """Records of the log as values and back: facts, events, and the digest chain that events carry."""
 
 from events.codec.chain import GENESIS_CHAIN, chain_of, check_chain
-from events.codec.events import Envelope, EventEncoder, decode_event, encode_event, envelope_of
+from events.codec.events import Envelope, EventEncoder, decode_event, encode_event, envelope_of, event_of_kinds
 from events.codec.facts import CONTENT_TYPE, JSON_CONTENT_TYPE, FactCodec, decode_fact, encode_fact, is_json
 from events.payloads import (
     Command,
@@ -31,6 +31,7 @@ __all__ = [
     "encode_event",
     "encode_fact",
     "envelope_of",
+    "event_of_kinds",
     "is_json",
     "requirements_of",
 ]

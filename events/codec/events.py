@@ -1,6 +1,7 @@
 """Event records: what stands in headway.events.v1."""
 
 import threading
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -106,6 +107,22 @@ def plain_event(message: Any, name: str | None) -> Event:
         fields["leader_epoch"] = message.leader_epoch
     event: Event = mapping.kind(seq=message.seq, at_us=message.at_us, cause_offset=message.cause_offset, **fields)
     return event
+
+
+def event_of_kinds(value: bytes, kinds: Container[type]) -> tuple[Envelope, Event | None]:
+    """The envelope of a record, and its event where that is of one of `kinds`: most of the cost of reading is in the others.
+
+    Raises UnknownEvent, for a kind that this build does not know as well.
+    """
+    message = _parsed(value)
+    name = message.WhichOneof("kind")
+    envelope = Envelope(message.seq, message.cause_offset, message.at_us, message.leader_epoch)
+    mapping = _BY_ONEOF.get(name)
+    if mapping is not None and mapping.kind not in kinds:
+        return envelope, None
+    read = hot_events.READERS.get(name)
+    event = None if read is None else read(message)
+    return envelope, plain_event(message, name) if event is None else event
 
 
 def envelope_of(value: bytes) -> Envelope:
