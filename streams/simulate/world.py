@@ -11,7 +11,7 @@ Now and then a `Tick` follows a fact at the same moment, so that the core forget
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -128,13 +128,13 @@ class World:
                 arrived += 1
 
     def _take(self, now_us: int, fact: f.Fact) -> None:
-        """Decide a fact, then what the workers answer to it."""
+        """Decide a fact, then what the workers answer to it and to those."""
         self._count_hold(now_us)
-        answers = self._decided(now_us, fact)
-        for answer in answers:
-            self._decided(now_us, answer)
-        if self._offset % FACTS_PER_TICK < 1 + len(answers):
-            self._decided(now_us, f.Tick())
+        due: deque[f.Fact] = deque([fact])
+        while due:
+            due.extend(self._decided(now_us, due.popleft()))
+            if self._offset % FACTS_PER_TICK == 0:
+                due.append(f.Tick())
         self._note_hold(now_us)
 
     def _decided(self, now_us: int, fact: f.Fact) -> list[f.Fact]:
