@@ -59,9 +59,14 @@ class Replayed:
 
 
 async def replay(
-    log: Log, shard: int, *, until_offset: int | None = None, progress: Progress = lambda count: None
+    log: Log,
+    shard: int,
+    *,
+    until_offset: int | None = None,
+    until_seq: int | None = None,
+    progress: Progress = lambda count: None,
 ) -> Replayed:
-    """Fold the log of a shard up to its last stable offset of now, or only records below `until_offset`.
+    """Fold the log of a shard up to its last stable offset of now, only records below `until_offset`, or up to event `until_seq`.
 
     Damage in the log does not raise: it is what a replay is there to find.
 
@@ -79,7 +84,7 @@ async def replay(
         if until_offset is not None:
             end = min(end, until_offset)
         with without_collection():
-            await _read(follower, partition, end, found, progress)
+            await _read(follower, partition, end, until_seq, found, progress)
             found.table.flush()
     finally:
         await follower.close()
@@ -87,7 +92,9 @@ async def replay(
     return found
 
 
-async def _read(follower: Follower, partition: Partition, end: int, found: Replayed, progress: Progress) -> None:
+async def _read(
+    follower: Follower, partition: Partition, end: int, until_seq: int | None, found: Replayed, progress: Progress
+) -> None:
     heard_s = time.monotonic()
     counting = _Counting()
     while await follower.position(partition) < end:
@@ -96,7 +103,7 @@ async def _read(follower: Follower, partition: Partition, end: int, found: Repla
             heard_s = time.monotonic()
             before = found.events
             for record in records:
-                if record.offset >= end:
+                if record.offset >= end or (until_seq is not None and found.seq >= until_seq):
                     return
                 if found.damage is None:
                     _fold(found, partition, record)

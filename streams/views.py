@@ -129,6 +129,18 @@ class Views:
         """Instances, their configuration and counts. Raises NotInTable for one that is not there."""
         return self.get("/v1/instances", instance=instance)
 
+    def holds(self, *, instance: str | None = None) -> Answer:
+        """Who is held for whom."""
+        return self.get("/v1/holds", instance=instance)
+
+    def explain_operation(self, name: str, *, instance: str | None = None) -> Answer:
+        """Why an operation is where it is, by any of its names. Raises NotInTable."""
+        return self.get(f"/v1/explain/operation/{quote(name, safe='')}", instance=instance)
+
+    def explain_hold(self, name: str | None = None, *, instance: str | None = None) -> Answer:
+        """The hold that an operation, a held worker or an instance names, or why there is none. Raises NotInTable."""
+        return self.get("/v1/explain/hold", name=name, instance=instance)
+
     def operation(self, name: str, *, instance: str | None = None) -> Answer:
         """One operation with command and output, by INSTANCE/op-N, op-N, N or client operation id. Raises NotInTable."""
         return self.get(f"/v1/operations/{quote(name, safe='')}", instance=instance)

@@ -7,6 +7,9 @@
     GET /v1/operations/ID                 ?instance=     by client_operation_id, INSTANCE/op-N, op-N or N; with command and output
     GET /v1/workers                       ?instance=     the fleet and its ledger
     GET /v1/instances                     ?instance=     configuration and counts
+    GET /v1/holds                         ?instance=     who is held for whom, at most one per instance
+    GET /v1/explain/operation/ID          ?instance=     why it is where it is: what it lacks, where, who is ahead, who is held
+    GET /v1/explain/hold                  ?name=&instance=    the hold by its operation, worker or instance, or why there is none
     GET /v1/rows                          ?shard=&after=&limit=&snapshot=        raw rows as hex, page by page, all of one moment
 
 Every answer carries `shards` (shard, seq, age_ms of each that answered), and `seq` and `age_ms`: the highest of these. `age_ms` is the
@@ -24,8 +27,10 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from projections import answers, fleet, keys
+from projections.explain import explain_hold, explain_operation
 from projections.rows import Rows
 from projections.table import Table
+from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow
 
 DEFAULT_LIMIT: Final = 100
 MOST_ROWS: Final = 10_000
@@ -105,6 +110,9 @@ class Views:
             ("/v1/operations/{name:.+}", self._operation),
             ("/v1/workers", self._workers),
             ("/v1/instances", self._instances),
+            ("/v1/holds", self._holds),
+            ("/v1/explain/operation/{name:.+}", self._explain_operation),
+            ("/v1/explain/hold", self._explain_hold),
             ("/v1/rows", self._rows),
         ):
             application.router.add_get(path, _answering(view))
@@ -161,18 +169,9 @@ class Views:
         return self._listed("operations", tables, found, limit)
 
     def _operation(self, request: web.Request) -> Answer:
-        name, instance = request.match_info["name"], _text(request, "instance")
-        tables = self._tables(instance)
-        for table in tables:
-            row = answers.lookup(table, name, instance)
-            if row is not None:
-                return {"operation": answers.operation_in_full(table, row), **self._stamp(tables)}
-        raise _Refused(
-            404,
-            "not-found",
-            f"operation {name!r} is not in the state table",
-            "It may be forgotten (retain_completed_for_s after its end); `headway events tail` still has its events",
-        )
+        tables = self._tables(_text(request, "instance"))
+        table, row = self._found(request, tables)
+        return {"operation": answers.operation_in_full(table, row), **self._stamp(tables)}
 
     def _workers(self, request: web.Request) -> Answer:
         instance = _text(request, "instance")
@@ -185,6 +184,23 @@ class Views:
         tables = self._tables(instance)
         found = [row for table in tables for row in answers.instances(table, instance)]
         return {"instances": found, "more": False, **self._stamp(tables)}
+
+    def _holds(self, request: web.Request) -> Answer:
+        instance = _text(request, "instance")
+        tables = self._tables(instance)
+        found = [hold for table in tables for hold in answers.holds(table, instance)]
+        return {"holds": found, "more": False, **self._stamp(tables)}
+
+    def _explain_operation(self, request: web.Request) -> Answer:
+        tables = self._tables(_text(request, "instance"))
+        table, row = self._found(request, tables)
+        return {**explain_operation(table, row), **self._stamp([table])}
+
+    def _explain_hold(self, request: web.Request) -> Answer:
+        name, instance = _text(request, "name"), _text(request, "instance")
+        tables = self._tables(instance)
+        table, row, asked = _holder(tables, name, instance)
+        return {**explain_hold(table, row, asked), **self._stamp([table])}
 
     def _rows(self, request: web.Request) -> Answer:
         shard, limit = _number(request, "shard", 0), _limit(request)
@@ -210,6 +226,19 @@ class Views:
         return {"shard": shard, "seq": seq, "rows": rows, "more": more, "snapshot": name if more else None}
 
     # -- what they share ----------------------------------------------------------------------------------------------------
+
+    def _found(self, request: web.Request, tables: list[Table]) -> tuple[Table, OperationRow]:
+        name, instance = request.match_info["name"], _text(request, "instance")
+        for table in tables:
+            row = answers.lookup(table, name, instance)
+            if row is not None:
+                return table, row
+        raise _Refused(
+            404,
+            "not-found",
+            f"operation {name!r} is not in the state table",
+            "It may be forgotten (retain_completed_for_s after its end); `headway events tail` still has its events",
+        )
 
     def _tables(self, instance: str | None = None) -> list[Table]:
         shards = self._read_side.shards()
@@ -258,6 +287,34 @@ class Views:
             del self._snapshots[name]
         while len(self._snapshots) > SNAPSHOTS_KEPT:
             del self._snapshots[min(self._snapshots, key=lambda name: self._snapshots[name][1])]
+
+
+def _holder(
+    tables: list[Table], name: str | None, instance: str | None
+) -> tuple[Table, InstanceRow, OperationRow | None]:
+    """Whose hold is asked for: the instance, and the operation where `name` is one; else it names a held worker or an instance."""
+    known = [(table, row) for table in tables for row in fleet.instance_rows(table, instance)]
+    if name is None:
+        if len(known) == 1:
+            return *known[0], None
+        message = f"there are {len(known)} instances: {', '.join(row.name for _, row in known) or 'none'}"
+        raise _Refused(400, "bad-request", message, "Say which: instance=NAME")
+    for table in tables:
+        operation = answers.lookup(table, name, instance)
+        if operation is not None:
+            return table, next(fleet.instance_rows(table, operation.instance)), operation
+    for table, row in known:
+        if row.name == name or (row.HasField("hold") and row.hold.endpoint == name):
+            return table, row, None
+    held = [
+        f"{row.hold.endpoint} for {row.name}/op-{row.hold.operation_id}" for _, row in known if row.HasField("hold")
+    ]
+    raise _Refused(
+        404,
+        "not-found",
+        f"{name!r} is no operation in the state table, no held worker and no instance; held: {', '.join(held) or 'nobody'}",
+        "`headway hold list` shows every hold",
+    )
 
 
 class _Fixed:

@@ -19,8 +19,8 @@ from streams.views import PAGE, Answer, Views
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 
-STAGES = ("queued", "executing", "finished")
-LIVE = ("queued", "executing")
+STAGES = ("queued", "executing", "finished", "cache_check", "forwarded")
+LIVE = ("queued", "executing", "cache_check", "forwarded")
 
 
 @click.group("operation")
@@ -212,6 +212,10 @@ def _listed(row: Row, answer: Answer) -> dict[str, Any]:
     match row["stage"]:
         case "queued":
             result, time_us = row["requeue_cause"] and f"requeued: {row['requeue_cause']}", row["waiting_us"]
+        case "cache_check":
+            result, time_us = "asks the action cache", answer_now_us(answer) - row["queued_at_us"]
+        case "forwarded":
+            result, time_us = f"at {row['upstream']}", answer_now_us(answer) - row["queued_at_us"]
         case "executing":
             result = "accepted" if row["accepted"] else "placed"
             time_us = answer_now_us(answer) - row["dispatched_at_us"]
@@ -221,18 +225,26 @@ def _listed(row: Row, answer: Answer) -> dict[str, Any]:
     return {**row, "result": result, "time": max(0, time_us)}
 
 
+def _client(client: Row) -> str:
+    return client["client_operation_id"] + (f" (left: {client['left']})" if client["left"] else "")
+
+
 def _in_words(row: Row) -> Row:
     """An operation for people: instants as dates, durations readable, what is absent left out."""
     words: dict[str, Any] = {}
     for name, value in row.items():
         if value in (None, "", [], False) or name in ("stdout_tail", "stderr_tail", "operation_id"):
             continue
-        if name in ("requirements", "env"):
+        if name in ("requirements", "asked_requirements", "env"):
             words[name] = pairs_shown([{"value": f"(secret {v.get('secret')})", **v} for v in value])
         elif name == "usage":
             words[name] = (
                 f"wall {duration(value['wall_us'])}, cpu {duration(value['cpu_us'])}, peak {value['peak_memory_kib']} KiB"
             )
+        elif name == "clients":
+            words[name] = ", ".join(_client(client) for client in value)
+        elif name == "order":
+            words[name] = pairs_shown({key: part for key, part in value.items() if part is not None})
         elif name == "argv":
             words[name] = " ".join(value)
         elif name.endswith("_at_us") or name == "queued_since_us":

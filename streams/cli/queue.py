@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from streams.cli.output import Column, duration, output_option, show, watch_option
@@ -21,7 +24,7 @@ def command() -> None:
 @output_option
 @watch_option
 def list_queue(instance: str | None, limit: int, output: str, watch: float | None) -> None:
-    """Show waiting operations: the first one is asked first when room comes free."""
+    """Show waiting operations: the first one is asked first when room comes free. `headway explain operation` says why one waits."""
     views = Views(load_settings().views_address)
     columns = [
         Column("place", "#", "right"),
@@ -30,15 +33,25 @@ def list_queue(instance: str | None, limit: int, output: str, watch: float | Non
         Column("priority", align="right"),
         Column("waiting_us", "waiting", "right", duration),
         Column("requirements", show=pairs_shown),
+        Column("note"),
     ]
     show(
         lambda: views.queue(instance=instance, limit=limit),
         output,
-        lambda answer: answer["operations"],
+        lambda answer: [{**row, "note": _note(row)} for row in answer["operations"]],
         columns,
         footer_of=_footer,
         watch=watch,
     )
+
+
+def _note(row: Mapping[str, Any]) -> str:
+    said = []
+    if row["unsatisfiable_since_us"] is not None:
+        said.append("no worker could ever run it")
+    if row["held_worker"] is not None:
+        said.append(f"{row['held_worker']} is held for it")
+    return ", ".join(said)
 
 
 def _footer(answer: Answer) -> str:

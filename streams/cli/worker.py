@@ -56,9 +56,10 @@ _instance = click.option("--instance", default=DEFAULT_INSTANCE, show_default=Tr
 @output_option
 @watch_option
 def list_workers(instance: str | None, properties: tuple[str, ...], output: str, watch: float | None) -> None:
-    """Show connected workers: what they take, what they have left, what they run."""
+    """Show connected workers: what they take, what they have left, what they run, and for whom one is held."""
     wanted = parse_properties(properties)
     views = Views(load_settings().views_address)
+    reserved = Column("reserved_for", "reserved for")  # shown only when a worker is held
     columns = [
         Column("endpoint"),
         Column("instance"),
@@ -73,10 +74,16 @@ def list_workers(instance: str | None, properties: tuple[str, ...], output: str,
         answer = views.workers(instance=instance)
         return {**answer, "workers": [row for row in answer["workers"] if declares(row, wanted)]}
 
+    def rows_of(answer: Answer) -> list[dict[str, Any]]:
+        held = any("reserved_for" in row for row in answer["workers"])
+        if held != (reserved in columns):
+            columns.insert(3, reserved) if held else columns.remove(reserved)
+        return [_listed(row) for row in answer["workers"]]
+
     show(
         ask,
         output,
-        lambda answer: [_listed(row) for row in answer["workers"]],
+        rows_of,
         columns,
         footer_of=lambda answer: f"{counted(answer['workers'], 'worker')}; {answer_age(answer)}",
         watch=watch,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from events.config import DEFAULT_CONFIG, parse_config
+from events.config import DEFAULT_CONFIG, parse_config, resolve
 from events.events import (
     Configured,
     DispatchSettled,
@@ -55,7 +55,7 @@ class Room:
         """Take the next event."""
         match event:
             case Configured():
-                config = parse_config(event.config_json)
+                config = resolve(parse_config(event.config_json)).base
                 self._pools = config.pools()
                 self._exact = tuple(
                     name for name, kind in config.supported_platform_properties.items() if kind == "exact"

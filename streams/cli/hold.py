@@ -1,0 +1,79 @@
+"""`headway hold list`: which workers are held, for whom, since when and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from streams.cli.output import Column, duration, output_option, show, watch_option
+from streams.cli.tables import answer_age, counted
+from streams.settings import load_settings
+from streams.views import Answer, Views
+
+
+@click.group("hold")
+def command() -> None:
+    """List the holds: workers that are kept draining for the head of the queue."""
+
+
+@command.command("list")
+@click.option("--instance", metavar="NAME", help="Only this instance [default: all].")
+@output_option
+@watch_option
+def list_holds(instance: str | None, output: str, watch: float | None) -> None:
+    """Show who is held for whom; each instance has one hold at most. `headway explain hold` says more of one."""
+    views = Views(load_settings().views_address)
+    columns = [
+        Column("instance"),
+        Column("id", "operation"),
+        Column("client_operation_id", "client operation"),
+        Column("endpoint", "worker"),
+        Column("policy"),
+        Column("held_us", "held for", "right", duration),
+        Column("waited_us", "waited before", "right", duration),
+        Column("overtaken_by", "overtaken by"),
+        Column("moves", align="right"),
+        Column("closest", "short of at the choice"),
+    ]
+    show(
+        lambda: views.holds(instance=instance),
+        output,
+        lambda answer: [_listed(hold) for hold in answer["holds"]],
+        columns,
+        footer_of=_footer,
+        watch=watch,
+    )
+
+
+def _listed(hold: Mapping[str, Any]) -> dict[str, Any]:
+    chosen = next(iter(hold["candidates"]), None)
+    others = max(0, len(hold["candidates"]) - 1) + hold["more_candidates"]
+    return {
+        **hold,
+        "policy": policy_shown(hold["policy"]),
+        "overtaken_by": "" if hold["overtaken_by"] is None else f"op-{hold['overtaken_by']}",
+        "closest": "" if chosen is None else f"{chosen['shortfall_milli'] / 10:.1f} % ({counted_others(others)})",
+    }
+
+
+def policy_shown(policy: Mapping[str, Any] | None) -> str:
+    """A hold's policy in a few words: `shortfall, after_s 300`."""
+    if policy is None:
+        return "none"
+    said = [str(policy["kind"]), f"after_s {policy['after_s']}"]
+    if policy.get("max_hold_s"):
+        said.append(f"max_hold_s {policy['max_hold_s']}")
+    if policy.get("spare_last"):
+        said.append("spare_last")
+    return ", ".join(said)
+
+
+def counted_others(others: int) -> str:
+    """How many more could have been held."""
+    return f"{others} other candidate{'' if others == 1 else 's'}" if others else "the only candidate"
+
+
+def _footer(answer: Answer) -> str:
+    return f"{counted(answer['holds'], 'hold')}; {answer_age(answer)}"
