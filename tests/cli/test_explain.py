@@ -1,0 +1,140 @@
+"""`headway explain`, `headway hold list` and what other lists say of holds, against the real views."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from events.codec import canonical_requirements
+from events.facts import ActionFinished, ActionQueued, Configured, InstancePaused, WorkerConnected
+from streams.cli.main import main
+
+HOLDING = Configured("main", '{"kind":"simple","hold":{"kind":"shortfall","after_s":0,"max_hold_s":60}}')
+
+
+def queued(name: str, cpu: int = 1000, **fields: object) -> ActionQueued:
+    return ActionQueued("main", name, canonical_requirements([("cpu_millis", str(cpu))]), **fields)
+
+
+def connected(name: str, cpu: int = 4000, **properties: str) -> WorkerConnected:
+    pairs = tuple(sorted({"cpu_millis": str(cpu), "memory_kib": "1024", **properties}.items()))
+    return WorkerConnected("main", name, 1, 7, pairs)
+
+
+def held(read_side):
+    """w1 runs four small ones; big waits, late went past it, and w1 is held for big."""
+    first = 7  # elected, configured twice, admitted, requirement, queued, dispatched: the seq of the first dispatch
+    small = [queued(f"s{number}") for number in range(4)]
+    return read_side(
+        [
+            HOLDING,
+            connected("w1"),
+            *small,
+            queued("big", cpu=4000),
+            queued("late"),
+            ActionFinished("main", "w1", 7, first),
+        ]
+    )
+
+
+def test_an_operation_that_waits_is_explained_with_amounts_and_a_hold(read_side):
+    side = held(read_side)
+    said = side.run("explain", "operation", "big").stdout.splitlines()
+    assert said[0].startswith("main/op-")
+    assert "(big): queued, number 1 in the queue, waiting" in said[0]
+    assert "no_room: Workers that could run it have no room for it now." in said
+    assert "  cpu_millis: asks 4000, most free 0 (on w1)" in said
+    assert any(line.startswith("hold: w1 is held for main/op-") for line in said)
+    assert said[-1].startswith("shard 0 seq ")
+    assert said[-1].endswith(" old")
+
+
+def test_the_json_holds_the_same_facts_and_the_position(read_side):
+    answer = held(read_side).json("explain", "operation", "big")
+    assert answer["reasons"][0]["reason"] == "no_room"
+    assert answer["waits"]["amounts"][0]["asked"] == 4000
+    assert answer["waits"]["hold"]["endpoint"] == "w1"
+    assert answer["seq"] > 0
+
+
+@pytest.mark.parametrize("name", [[], ["big"], ["w1"], ["main"]])
+def test_a_hold_is_explained_by_operation_worker_or_instance(read_side, name):
+    said = held(read_side).run("explain", "hold", *name).stdout
+    assert "instance main: hold policy shortfall, after_s 0, max_hold_s 60" in said
+    assert "w1 is held for main/op-" in said
+    assert "asks cpu_millis=1000) was placed past it" in said
+    assert "w1 still lacks cpu_millis 4000 (asks 4000, 0 of 4000 free)" in said
+    assert "given back by max_hold_s 1m00s after it was made" in said
+
+
+def test_without_a_hold_the_reason_is_given(read_side):
+    side = read_side([connected("w1"), queued("big", cpu=9000)])
+    said = side.run("explain", "hold").stdout
+    assert "instance main: hold policy none" in said
+    assert "none, off: The configuration has no hold." in said
+    assert side.json("explain", "hold", "big")["absence"]["reason"] == "off"
+
+
+def test_what_is_no_hold_names_those_there_are(read_side):
+    result = held(read_side).run("explain", "hold", "nope", code=4)
+    assert "'nope' is no operation in the state table, no held worker and no instance; held: w1 for main/op-" in (
+        result.stderr
+    )
+    assert (
+        "operation 'nope' is not in the state table"
+        in held(read_side).run("explain", "operation", "nope", code=4).stderr
+    )
+
+
+def test_two_moments_are_refused():
+    result = CliRunner().invoke(main, ["explain", "operation", "a", "--as-of", "3", "--at-placement"])
+    assert result.exit_code == 2
+    assert "name two moments" in result.stderr
+
+
+def test_what_was_never_placed_has_no_placement_to_explain(read_side):
+    side = read_side([queued("a")])
+    result = side.run("explain", "operation", "a", "--at-placement", code=1)
+    assert "(a) is queued and is not placed" in result.stderr
+
+
+def test_a_finished_operation_says_how_it_ended(read_side):
+    side = read_side([connected("w1"), queued("a"), ActionFinished("main", "w1", 7, 6, exit_code=2)])
+    said = side.run("explain", "operation", "a").stdout
+    assert "finished: It has ended." in said
+    assert "completed: The action ran to its end" in said
+    assert "exit code 2" in said
+
+
+def test_a_paused_instance_is_the_first_reason(read_side):
+    side = read_side([connected("w1"), InstancePaused("main"), queued("a")])
+    assert [each["reason"] for each in side.json("explain", "operation", "a")["reasons"]] == ["instance_paused", "room"]
+
+
+def test_holds_are_listed_with_policy_and_cause(read_side):
+    head, row, footer = held(read_side).run("hold", "list").stdout.splitlines()
+    assert head.split()[:2] == ["INSTANCE", "OPERATION"]
+    assert "big" in row
+    assert " w1 " in row
+    assert "shortfall, after_s 0, max_hold_s 60" in row
+    assert "100.0 % (the only candidate)" in row
+    assert footer.startswith("1 hold; shard 0 seq ")
+    assert held(read_side).json("hold", "list")["holds"][0]["client_operation_id"] == "big"
+    assert read_side([]).run("hold", "list").stdout.splitlines()[-1].startswith("0 holds; ")
+
+
+def test_workers_show_whom_they_are_reserved_for_only_when_one_is_held(read_side):
+    assert "RESERVED FOR" not in read_side([connected("w1")]).run("worker", "list").stdout
+    side = held(read_side)
+    head, row, _ = side.run("worker", "list").stdout.splitlines()
+    assert "RESERVED FOR" in head
+    assert "main/op-" in row
+    assert side.json("worker", "list")["workers"][0]["reserved_for"].startswith("main/op-")
+    assert "reserved_for" not in read_side([connected("w1")]).json("worker", "list")["workers"][0]
+
+
+def test_the_queue_notes_what_is_held_for_and_what_can_never_run(read_side):
+    side = held(read_side)
+    assert "w1 is held for it" in side.run("queue", "list").stdout
+    never = read_side([connected("w1"), queued("a", cpu=9000)])
+    assert "no worker could ever run it" in never.run("queue", "list").stdout
