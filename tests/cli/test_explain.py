@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+
 import pytest
 from click.testing import CliRunner
 
-from events.codec import canonical_requirements
+from events.codec import GENESIS_CHAIN, canonical_requirements, encode_event
 from events.facts import ActionFinished, ActionQueued, Configured, InstancePaused, WorkerConnected
+from streams.cli import explain
 from streams.cli.main import main
+from streams.log import Outgoing
+from streams.memory_log import MemoryLog
+from streams.provisioning import provision
+from streams.rehearsal import Rehearsal
+from streams.topics import EVENTS
+
+START_US = 1_700_000_000_000_000
 
 HOLDING = Configured("main", '{"kind":"simple","hold":{"kind":"shortfall","after_s":0,"max_hold_s":60}}')
 
@@ -84,6 +94,54 @@ def test_what_is_no_hold_names_those_there_are(read_side):
         "operation 'nope' is not in the state table"
         in held(read_side).run("explain", "operation", "nope", code=4).stderr
     )
+
+
+@pytest.fixture
+def read_side_and_log(read_side, monkeypatch):
+    """A read side, and the log it is folded from in place of a cluster's."""
+
+    def make(facts):
+        rehearsal = Rehearsal(ticker=False)
+        for number, fact in enumerate([Configured("main", '{"kind":"simple"}'), *facts]):
+            rehearsal.take(fact, START_US + number * 1_000)
+
+        @asynccontextmanager
+        async def connected_to_it(settings, *, client_id):
+            log = MemoryLog()
+            await provision(log, {"main": 0})
+            chain = GENESIS_CHAIN
+            for event in rehearsal.events:
+                value, chain = encode_event(event, 1, chain)
+                await log.publish((EVENTS, 0), [Outgoing(value)])
+            yield log
+
+        monkeypatch.setattr(explain, "connected", connected_to_it)
+        return read_side(facts)
+
+    return make
+
+
+PLACED = [connected("w1"), connected("w2"), queued("x", cpu=3000), queued("a", cpu=2000)]
+
+
+def test_a_placement_is_explained_as_of_the_event_before_it(read_side_and_log):
+    side = read_side_and_log(PLACED)
+    assert "why there: `headway explain operation main/op-" in side.run("explain", "operation", "a").stdout
+    result = side.run("explain", "operation", "a", "--at-placement")
+    assert "  w2: room, runs 0" in result.stdout.splitlines()
+    assert "  w1: short of cpu_millis 1000 (asks 2000, 1000 of 4000 free), runs 1" in result.stdout.splitlines()
+    assert "of shard 0, folded from the log" in result.stdout.splitlines()[-1]
+    placed = side.json("explain", "operation", "a")["runs"]["dispatch_id"]
+    answer = side.json("explain", "operation", "a", "--as-of", str(placed - 1))
+    assert (answer["seq"], answer["operation"]["stage"]) == (placed - 1, "queued")
+
+
+def test_a_moment_before_the_operation_or_after_the_log_is_not_found(read_side_and_log):
+    side = read_side_and_log(PLACED)
+    early = side.run("explain", "operation", "a", "--as-of", "3", code=4).stderr
+    assert "operation 'a' was not there at seq 3 of shard 0" in early
+    late = side.run("explain", "operation", "a", "--as-of", "9999", code=4).stderr
+    assert "shard 0 has no seq 9999; its last event is" in late
 
 
 def test_two_moments_are_refused():
