@@ -86,8 +86,9 @@ def command(
     else its run time), and is not cut there. The machines of an openb trace are its own, the first N of them with --workers.
 
     Without --policy, `farm` compares `none` and `hold` over ten seeds, `scene` compares `none`, `none` with best_fit, and `hold`, and a
-    trace runs under `none`. --shake K runs K inputs: of a trace with each arrival moved by up to half the mean gap and each run time
-    (with its estimate) by up to 5 %, of `farm` and `scene` from K seeds. It prints median, low and high; the same seed prints the same.
+    trace runs under `none`. --shake K runs K inputs: of a trace with each arrival moved by up to half the mean gap (at most 30 s) and
+    each run time, with its estimate, by up to 5 %; of `farm` and `scene` from K seeds. It prints median, low and high; the same seed
+    prints the same.
     """
     chosen = AllocationStrategy(strategy)
     if trace == SCENE:

@@ -1,7 +1,10 @@
 """Shaken inputs: the same workload with small random changes, since one run of one trace may say more about the trace than the policy.
 
-Each arrival moves by up to half the mean gap between arrivals, either way, and each run time changes by up to 5 %, either way; what its
-producer expects changes by the same factor, so an estimate stays as good or bad as it was. All drawn from the seed, evenly.
+Each arrival moves by up to half the mean gap between arrivals, at most 30 s, either way, and each run time changes by up to 5 %, either
+way; what its producer expects changes by the same factor, so an estimate stays as good or bad as it was. All drawn from the seed, evenly.
+
+At most 30 s, because in a recorded trace half the mean gap may be many minutes, which would tear apart what one person submitted at once:
+without bursts every policy looks better than it is.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from streams.simulate.workload import Workload
+from streams.traces import SECOND_US
 
 RUN_PERMILLE = 50
+MOST_MOVED_US = 30 * SECOND_US
 _PARTS = 1_000_000
 
 
@@ -21,7 +26,7 @@ def shaken(workload: Workload, seed: str) -> Workload:
     rng = random.Random(seed)
     jobs = workload.jobs
     span_us = jobs[-1].arrival_us - jobs[0].arrival_us if jobs else 0
-    reach_us = span_us // max(len(jobs) - 1, 1) // 2
+    reach_us = min(span_us // max(len(jobs) - 1, 1) // 2, MOST_MOVED_US)
     spread = RUN_PERMILLE * _PARTS // 1_000
     moved = []
     for job in jobs:

@@ -52,14 +52,16 @@ def test_jobs_are_in_order_of_arrival():
         assert arrivals[0] >= 0
 
 
-def test_shaking_moves_arrivals_by_half_a_gap_and_run_times_by_five_percent():
-    jobs = tuple(core_job(f"j{n}", n * 100 * S, 1_000 * S, 1, 2_000 * S) for n in range(200))
+@pytest.mark.parametrize(("gap_s", "reach_s"), [(40, 20), (60, 30), (1_000, 30)])
+def test_shaking_moves_arrivals_by_half_a_gap_or_30_s_and_run_times_by_five_percent(gap_s, reach_s):
+    jobs = tuple(core_job(f"j{n}", n * gap_s * S, 1_000 * S, 1, 2_000 * S) for n in range(200))
     workload = Workload("w", jobs, uniform_machines(1, 4))
     moved = shaken(workload, "seed")
     before = {job.name: job for job in jobs}
     changed = 0
     for job in moved.jobs:
-        assert abs(job.arrival_us - before[job.name].arrival_us) <= 2 * 50 * S  # its own and the first one's
+        # Its own move and the first one's.
+        assert abs(job.arrival_us - before[job.name].arrival_us) <= 2 * reach_s * S
         assert 950 * S <= job.run_us <= 1_050 * S
         assert job.expected_us == pytest.approx(2 * job.run_us, abs=2)
         changed += job.run_us != 1_000 * S
