@@ -1,4 +1,4 @@
-"""`headway status`: the broker, each shard's position, leader and lag, and how much is queued and running."""
+"""`headway status`: the broker, each shard's position, leader and lag, how much is queued and running, and which workers are held."""
 
 from __future__ import annotations
 
@@ -58,9 +58,13 @@ def ask_everything(settings: Settings) -> Answer:
     views = Views(settings.views_address)
     table: dict[int, dict[str, Any]] = {}
     read_side: dict[str, Any] = {"address": views.address, "answers": True}
+    holds: list[dict[str, Any]] = []
+    unsatisfiable = 0
     try:
         table = {part["shard"]: part for part in views.status()["shards"]}
         for row in views.instances()["instances"] if any(part["queued"] for part in table.values()) else ():
+            holds += [row["hold"]] if row["hold"] is not None else []
+            unsatisfiable += len(row["unsatisfiable"])
             for head in views.queue(instance=row["name"], limit=1)["operations"]:
                 part = table[row["shard"]]
                 part["head_waiting_us"] = max(part.get("head_waiting_us", 0), head["waiting_us"])
@@ -88,6 +92,8 @@ def ask_everything(settings: Settings) -> Answer:
         },
         "read_side": read_side,
         "shards": shards,
+        "holds": holds,
+        "unsatisfiable": unsatisfiable,
     }
 
 
@@ -123,6 +129,12 @@ def _footer(answer: Answer) -> str:
         lines.append(f"read side: {read_side['address']}")
     else:
         lines.append(f"{read_side['error']}; start it with `headway state-table run`")
+    for hold in answer["holds"]:
+        held = f"{hold['endpoint']} is held for {hold['id']} ({hold['client_operation_id']})"
+        lines.append(f"hold: {held} for {duration(hold['held_us'])}; `headway explain hold` says more")
+    if answer["unsatisfiable"]:
+        kinds = "1 kind" if answer["unsatisfiable"] == 1 else f"{answer['unsatisfiable']} kinds"
+        lines.append(f"{kinds} of action waiting that no connected worker could ever run; `headway queue list` notes them")
     if not answer["shards"]:
         lines.append("no topics yet: `headway topics apply` makes them")
     return "\n".join(lines)

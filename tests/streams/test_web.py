@@ -81,7 +81,7 @@ async def ask() -> AsyncIterator[Asker]:
 
 async def test_every_answer_carries_seq_and_age(ask: Asker) -> None:
     seqs = [history.shard.seq for history in ask.read_side.histories]
-    for path in ("/v1/queue", "/v1/operations", "/v1/workers", "/v1/instances", "/v1/status", "/healthz"):
+    for path in ("/v1/queue", "/v1/operations", "/v1/workers", "/v1/instances", "/v1/holds", "/v1/status", "/healthz"):
         answer = await ask(path)
         assert [part["seq"] for part in answer["shards"]] == seqs, path
         assert answer["seq"] == max(seqs), path
@@ -151,6 +151,15 @@ async def test_one_operation_is_found_by_each_of_its_names(ask: Asker) -> None:
         ("/v1/operations", {"after": 3, "instance": "night", "stage": "queued"}, 400, "one instance and all stages"),
         ("/v1/operations", {"after": 1 << 64, "instance": "night"}, 400, "whole number"),
         ("/v1/queue", {"instance": "elsewhere"}, 404, "main, night"),
+        ("/v1/explain/operation/nobody", {}, 404, "not in the state table"),
+        ("/v1/explain/hold", {}, 400, "there are 2 instances: main, night"),
+        (
+            "/v1/explain/hold",
+            {"name": "nobody"},
+            404,
+            "no operation in the state table, no held worker and no instance",
+        ),
+        ("/v1/holds", {"instance": "elsewhere"}, 404, "main, night"),
         ("/v1/rows", {"shard": 7}, 404, "shards: 0, 1"),
         ("/v1/rows", {"after": "xyz"}, 400, "no hex"),
         ("/v1/rows", {"snapshot": "9"}, 404, "gone"),
@@ -163,6 +172,17 @@ async def test_a_wrong_request_is_answered_with_what_is_wrong(
     assert said in answer["message"]
     assert answer["error"]
     assert answer["remedy"]
+
+
+async def test_an_explanation_carries_the_position_of_its_own_shard(ask: Asker) -> None:
+    shard = ask.read_side.histories[0].shard
+    for operation in shard.operations.values():
+        answer = await ask(f"/v1/explain/operation/op-{operation.operation_id}", instance=operation.instance)
+        assert answer["reasons"]
+        assert answer["operation"]["operation_id"] == operation.operation_id
+        assert answer["shards"] == [{"shard": 0, "seq": shard.seq, "age_ms": answer["age_ms"]}]
+    for name in ("main", "night"):
+        assert (await ask("/v1/explain/hold", name=name))["instance"] == name
 
 
 async def test_rows_come_page_by_page_from_one_moment(ask: Asker) -> None:

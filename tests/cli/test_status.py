@@ -1,0 +1,54 @@
+"""`headway status` over the real views, with a broker and log ends made up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from events.codec import canonical_requirements
+from events.facts import ActionFinished, ActionQueued, Configured, WorkerConnected
+from streams.cli import status
+
+
+def queued(name: str, cpu: int = 1000) -> ActionQueued:
+    return ActionQueued("main", name, canonical_requirements([("cpu_millis", str(cpu))]))
+
+
+@pytest.fixture
+def broker(monkeypatch):
+    async def ends(settings):
+        return {0: (99, 99)}
+
+    found = SimpleNamespace(kind="cluster", version="4.1", bootstrap_servers="b:1")
+    monkeypatch.setattr(status, "running_broker", lambda settings: found)
+    monkeypatch.setattr(status, "_ends", ends)
+
+
+WORKER = WorkerConnected("main", "w1", 1, 7, (("cpu_millis", "2000"), ("memory_kib", "1024")))
+
+
+def test_holds_and_what_can_never_run_are_said_below(broker, read_side):
+    side = read_side(
+        [
+            Configured("main", '{"kind":"simple","hold":{"kind":"shortfall","after_s":0}}'),
+            WORKER,
+            queued("a"),
+            queued("b"),
+            queued("big", cpu=2000),
+            queued("late"),
+            ActionFinished("main", "w1", 7, 7),
+            queued("huge", cpu=9000),
+        ]
+    )
+    said = side.run("status").stdout.splitlines()
+    assert any(line.startswith("hold: w1 is held for main/op-") and "(big)" in line for line in said)
+    assert "1 kind of action waiting that no connected worker could ever run; `headway queue list` notes them" in said
+    answer = side.json("status")
+    assert (answer["holds"][0]["endpoint"], answer["unsatisfiable"]) == ("w1", 1)
+
+
+def test_without_either_nothing_is_said(broker, read_side):
+    side = read_side([WORKER, queued("a"), queued("b"), queued("c")])
+    assert "hold" not in side.run("status").stdout
+    assert side.json("status")["shards"][0]["queued"] == 1
