@@ -1,4 +1,4 @@
-"""The scheduler's own suite, first half: clients, dispatching, joining and results. Names and promises: tests/fixtures/spec/acceptance.toml."""
+"""The scheduler's own suite, first half: clients, dispatching, results. Names and promises: tests/fixtures/spec/acceptance.toml."""
 
 import asyncio
 

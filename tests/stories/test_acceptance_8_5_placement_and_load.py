@@ -1,4 +1,4 @@
-"""Newer suites: strategies, pauses, declines, the veto, retries on the same worker, kills, queue order. See tests/fixtures/spec/acceptance.toml."""
+"""Newer suites: strategies, pauses, the veto, retries, kills, queue order. Names and promises: tests/fixtures/spec/acceptance.toml."""
 
 import json
 
