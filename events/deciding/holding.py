@@ -1,7 +1,7 @@
 """The head-of-line hold: keep one busy worker draining for the action that later ones keep overtaking (section 5).
 
-At most one hold per instance (H2). The pass calls `keep_valid` before it begins, `meet` whenever it has come past the held action or a
-parked head, and `close_pass` at its fixpoint. All of it runs only under a configuration with a hold (H1).
+At most one hold per instance (H2). The pass calls `keep_valid` before it begins and after each placement, `meet` whenever it has come
+past the held action or a parked head, and `close_pass` at its fixpoint. All of it runs only under a configuration with a hold (H1).
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from events.state import Hold, Instance, Operation, Stage
 def keep_valid(step: Step, instance: Instance) -> None:
     """Release a hold whose action left the queue; move one whose worker left, was drained or paused (5.4).
 
-    It runs at the end of every fact, before the pass and also while the instance is paused: so between two facts a hold's action is
-    queued and its worker is connected, neither draining nor paused, whatever the fact was.
+    It runs after everything else a fact causes, in the pass, and also while the instance is paused: so between two facts a hold's
+    action is queued and its worker is connected, neither draining nor paused, whatever the fact was (V-5).
     """
     hold = instance.hold
     if hold is None:

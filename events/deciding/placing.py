@@ -32,6 +32,7 @@ def _place_around_hold(step: Step, instance: Instance) -> None:
             if match is not None:
                 _dispatch_around_hold(step, instance, match)
                 placed.append(match.operation)
+                holding.keep_valid(step, instance)  # the held worker may have been given all it may have unaccepted
             elif not holding.close_pass(step, instance, placed):
                 break
     holding.close_fact(step, instance)

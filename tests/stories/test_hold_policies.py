@@ -4,10 +4,11 @@ import pytest
 
 from events import events as e
 from events import facts as f
-from events.reasons import HoldExclusion
+from events.reasons import HoldExclusion, RunResult
 from tests.stories.crowds import arrive, both, end, full, names, overtake
 from tests.stories.notation import (
     MAIN,
+    accept,
     advance,
     alive,
     cancel,
@@ -117,6 +118,15 @@ def test_a_requeue_starts_the_wait_again_although_the_place_in_the_queue_stays(s
     assert story.told()[-1] == "a held for big, overtaken by s2"
 
 
+def test_after_an_escalation_only_a_worker_with_the_larger_amount_is_held(story):
+    hold = {"kind": "shortfall", "after_s": 0}
+    story.given(configure(hold=hold, memory_escalation={"percent": 200}), connect("a", cpu=8, memory=20_000))
+    story.given(queue("big", cpu=8, memory=16_000), full("b", memory=40_000))
+    story.when(finish("big", RunResult.OUT_OF_MEMORY), arrive("s1", memory=1000))
+    assert story.told()[-2:] == ["s1 to a, overtaking big", "b held for big, overtaken by s1"]
+    assert [(each.exclusion, each.workers) for each in story.last(e.HoldMade).excluded] == [(HoldExclusion.UNFIT, 1)]
+
+
 def test_what_is_only_next_in_line_is_never_held_for(story):
     story.given(shortfall(), full("a"), arrive("big", cpu=8), alive(60), end(names("a", 7)))
     assert story.held() is None
@@ -170,6 +180,19 @@ def test_a_held_worker_that_declines_another_action_hands_the_hold_on(story):
     story.given(shortfall(), full("a"), full("b"), arrive("big", cpu=8), overtake("b1", "s1"))
     story.when(decline("a2"))
     assert story.told() == ["a2 requeued: declined", "hold for big moved from a to b: paused"]
+
+
+def test_a_held_worker_that_has_too_much_to_accept_hands_the_hold_on(story):
+    hold = {"kind": "shortfall", "after_s": 0}
+    running = [*names("a"), *names("b")]
+    story.given(configure(hold=hold, max_unaccepted_dispatches=12, **QUIET), full("a"), full("b"), arrive("big", cpu=8))
+    story.given(*(accept(name) for name in running), overtake("b1", "s1"))
+    assert story.held() == ("a", "big")
+    story.given(*(arrive(f"p{number}", priority=1) for number in range(1, 13)), end(names("a", 11)))
+    assert story.held() == ("a", "big")
+    # The twelfth that sorts before the held action is as much as `a` may have unaccepted.
+    story.when(finish("a12"))
+    story.then("a12 finished: completed", "p12 to a", "hold for big moved from a to b: paused")
 
 
 def test_a_hold_follows_its_worker_through_a_reconnect_of_the_same_process(held):
