@@ -1,4 +1,4 @@
-"""Everything in one process on the in-memory log: deciders, state table, views, a worker. Nothing is kept when it ends.
+"""Everything in one process on the in-memory log: deciders, edges, state table, views, a worker. Nothing is kept when it ends.
 
 For trying Headway where no broker can run, and for users' own tests. The parts are those that run on Kafka; only the
 log is another one, and the state table is folded by the direct reader alone, since Faust needs Kafka. No other process
@@ -25,6 +25,7 @@ from projections.rows import MemoryRows
 from projections.table import Table
 from streams.catch_up import ShardReader
 from streams.decider import Decider, DeciderOptions, this_build
+from streams.edges.running import ShardEdges, UpstreamLogs
 from streams.effects import record_of
 from streams.errors import StreamError
 from streams.health import LOOPBACK, PortTaken
@@ -112,6 +113,8 @@ class Embedded:
         self.shard_map = shard_map
         self.web_port = web_port
         self.deciders = [Decider(log, shard, options=DeciderOptions(claim=True)) for shard in range(shards)]
+        self._upstream_logs = UpstreamLogs(log, None)
+        self.edges = [ShardEdges(log, shard, self._upstream_logs) for shard in range(shards)]
         self.read_side = EmbeddedReadSide(log, range(shards))
         application = web.Application(client_max_size=MOST_BODY_BYTES)
         application.router.add_post("/v1/facts", self._take_facts)
@@ -155,9 +158,10 @@ class Embedded:
         self.web_port = self._runner.addresses[0][1]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Decide, fold, work and answer until `stop`. The error of a part that fails ends all of them and is raised."""
+        """Decide, look up, fold, work and answer until `stop`. The error of a part that fails ends all of them and is raised."""
         end = asyncio.Event()
         parts = [asyncio.create_task(decider.run(end)) for decider in self.deciders]
+        parts += [asyncio.create_task(edges.run(end)) for edges in self.edges]
         parts += [asyncio.create_task(self.read_side.run(one.shard, end)) for one in self.deciders]
         working = [asyncio.create_task(worker.run()) for worker in self.workers]
         stopping = asyncio.create_task(stop.wait())
@@ -172,6 +176,7 @@ class Embedded:
             end.set()
             await asyncio.wait(parts)
             await self._runner.cleanup()
+            await self._upstream_logs.close()
             await self.log.close()
         for task in _all_of(parts, working):
             task.result()

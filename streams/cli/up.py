@@ -1,4 +1,4 @@
-"""`headway up`: broker, topics, decider, read side and views on this machine, until Ctrl-C."""
+"""`headway up`: broker, topics, decider, edges, read side and views on this machine, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def command(
     embedded: bool,
     worker_cores: float | None,
 ) -> None:
-    """Run everything on this machine: broker, topics, decider, read side and its views, until SIGINT or SIGTERM.
+    """Run everything on this machine: broker, topics, decider, edges, read side and its views, until SIGINT or SIGTERM.
 
     A part that crashes is started again, after a pause that grows. Run workers beside it with `headway worker run`. A broker that
     ran before is used and left running.
@@ -142,6 +142,7 @@ async def _run_parts(
     numbers = [argument for shard in range(count) for argument in ("--shard", str(shard))]
     parts = [
         Part("decider", ["decider", "run", "--claim", *numbers], environment),
+        Part("edges", ["edges", "run", *numbers], environment),
         Part("read-side", ["state-table", "run"], environment),
     ]
     directory = settings.home / "log" if logs == "files" else None
@@ -156,7 +157,7 @@ async def _run_parts(
     finally:
         stop.set()
         await asyncio.wait([telling, supervising])
-    say("decider and read side stopped")
+    say("decider, edges and read side stopped")
 
 
 def _stop_on_signals() -> asyncio.Event:
