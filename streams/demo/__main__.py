@@ -19,10 +19,24 @@ from events.facts import Configured
 from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
 from streams.cli.output import duration, emit
 from streams.demo.checking import table_equals_replay
+from streams.demo.hold_life import life_in_words, lives_of, summary_of_hold
+from streams.demo.scene import (
+    AFTER_S,
+    CONFIGS,
+    CORES,
+    LARGE_CORES,
+    MACHINES,
+    WITH,
+    WITHOUT,
+    large,
+    play,
+    scene,
+    scene_workers,
+)
 from streams.demo.stage import DECIDER, Stage, new_home, raise_broker, staged, strike, until
 from streams.demo.tally import Tally, is_sound, summary_of
 from streams.demo.telling import progress_line, say, until_interrupted
-from streams.demo.watching import History, Live, read_history
+from streams.demo.watching import History, Live, of_instance, read_history, tally_of
 from streams.demo.why import why_it_waited
 from streams.demo.workload import CONFIG, REAL_PREFIX, Due, expected_output, schedule, worker_arguments
 from streams.effects import publish_and_see, record_of
@@ -79,38 +93,45 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
     due = schedule(compress(tasks, round(span_s * 1_000_000)), instance=INSTANCE, commands=COMMANDS)
     broker = await asyncio.to_thread(raise_broker, home, load_settings(), say)
     say(f"broker: Kafka {broker.version} at {broker.bootstrap_servers} ({broker.kind})")
-    workers = worker_arguments(nodes)
-    async with staged(home, broker, workers, lambda log: provision(log, {INSTANCE: 0}), say) as stage:
+    workers = worker_arguments(nodes) | scene_workers()
+    instances = dict.fromkeys((INSTANCE, *CONFIGS), 0)
+    async with staged(home, broker, workers, lambda log: provision(log, instances), say) as stage:
         live = Live()
         following = asyncio.create_task(live.follow(stage.log))
         try:
-            await _make_ready(stage, live, len(nodes) + 1)
+            await _make_ready(stage, live, len(nodes) + 1 + MACHINES * len(CONFIGS))
             say(
                 f"workers: {len(nodes)} simulated machines of the trace, 1 real; replaying {len(tasks)} tasks "
                 f"recorded over {tasks[-1].arrival_us / 3.6e9:.1f} h within {span_s:g} s, and {COMMANDS} real commands"
             )
             published = await _replay(stage, live, following, due, span_s)
+            played = await _play_scene(stage, live, following)
         finally:
             following.cancel()
             await asyncio.wait([following])
         say("checking: replaying the log from its first event against the state table, row by row")
         equal = await table_equals_replay(stage, say)
         history = await read_history(stage.log)
+    traced = tally_of(of_instance(history.events, INSTANCE))
     found = summary_of(
         history.tally,
-        published,
+        [*published, *played],
+        counted=traced,
         table_equals_replay=equal,
         broker={"kind": broker.kind, "version": broker.version},
         wall_s=time.monotonic() - begun,
     )
-    _report(found, history, published)
+    _report(found, history, traced, published)
+    found["hold"] = _report_hold(history)
     return found
 
 
 async def _make_ready(stage: Stage, live: Live, workers: int) -> None:
-    (effect,) = await publish_and_see(stage.log, 0, [Configured(INSTANCE, canonical_config(CONFIG))], timeout_s=READY_S)
-    if effect.rejected is not None:
-        raise RuntimeError(f"the configuration was refused: {effect.said}")
+    configurations = {INSTANCE: CONFIG, **CONFIGS}
+    facts = [Configured(instance, canonical_config(config)) for instance, config in configurations.items()]
+    for effect in await publish_and_see(stage.log, 0, facts, timeout_s=READY_S):
+        if effect.rejected is not None:
+            raise RuntimeError(f"the configuration was refused: {effect.said}")
     await until(f"the connection of {workers} workers", lambda: len(live.workers) >= workers, stage, timeout_s=READY_S)
 
 
@@ -142,6 +163,24 @@ async def _replay(
     return published
 
 
+async def _play_scene(stage: Stage, live: Live, following: asyncio.Task[None]) -> list[str]:
+    """The scene of the hold; returns the client operation ids."""
+    say(
+        f"the hold: an action of {LARGE_CORES} cores among a stream of small ones, on {MACHINES} machines of {CORES} cores each; "
+        f"twice at once, without a hold and with one (after_s {AFTER_S})"
+    )
+    before = live.tally.finished
+    with progress_line() as show:
+        return await play(
+            stage,
+            scene(),
+            ended=lambda: live.tally.finished - before,
+            check=lambda: _check(stage, following),
+            show=show,
+            say=say,
+        )
+
+
 def _check(stage: Stage, following: asyncio.Task[None]) -> None:
     stage.check()
     if following.done():
@@ -155,8 +194,8 @@ def _progress(tally: Tally, published: int, total: int) -> str:
     )
 
 
-def _report(found: dict[str, Any], history: History, published: Sequence[str]) -> None:
-    tally = history.tally
+def _report(found: dict[str, Any], history: History, tally: Tally, published: Sequence[str]) -> None:
+    """What the replay of the trace came to; `tally` is its instance's alone."""
     for takeover in history.takeovers:
         say(
             f"takeover: the supervisor started the decider again; leader epoch {takeover.leader_epoch} came "
@@ -173,7 +212,7 @@ def _report(found: dict[str, Any], history: History, published: Sequence[str]) -
             "doubled": found["doubled"],
             "requeued": found["requeued"],
             "waited, seconds": f"p50 {waits['p50']:.3f}, p95 {waits['p95']:.3f}, max {waits['max']:.3f}",
-            "events": f"seq 1 to {tally.last_seq}, {found['seq_gaps']} gaps, chain whole, {history.offsets} offsets",
+            "events": f"seq 1 to {history.tally.last_seq}, {found['seq_gaps']} gaps, chain whole, {history.offsets} offsets",
             "table equals replay": found["table_equals_replay"],
             "broker": f"Kafka {found['broker']['version']} ({found['broker']['kind']})",
             "took, seconds": found["wall_s"],
@@ -185,8 +224,38 @@ def _report(found: dict[str, Any], history: History, published: Sequence[str]) -
     longest = tally.longest_wait()
     if longest is not None:
         print("\nWhy the longest wait was so long:")
-        for line in why_it_waited(history.events, tally, longest):
+        for line in why_it_waited(list(of_instance(history.events, INSTANCE)), tally, longest):
             print(f"  {line}")
+
+
+def _report_hold(history: History) -> dict[str, Any]:
+    """The life of the hold and the waits of both runs, printed; returns them as the summary has them."""
+    runs = {label: list(of_instance(history.events, name)) for label, name in (("without", WITHOUT), ("with", WITH))}
+    tallies = {label: tally_of(events) for label, events in runs.items()}
+    lives, missed = lives_of(runs["with"], tallies["with"])
+    begun_us = min((run.queued_at_us for tally in tallies.values() for run in tally.runs.values()), default=0)
+    print(f"\nThe hold (after_s {AFTER_S}):")
+    for life in lives:
+        for line in life_in_words(life, tallies["with"], begun_us):
+            print(f"  {line}")
+    if not lives:
+        print("  none was made")
+    found = summary_of_hold(tallies, {"without": large(WITHOUT), "with": large(WITH)}, lives, len(missed))
+    print()
+    emit(
+        [
+            {
+                "run": label,
+                "large action waited, s": found["large_wait_s"][label],
+                "small ones, p50 s": found["small_wait_s"][label]["p50"],
+                "p95 s": found["small_wait_s"][label]["p95"],
+                "max s": found["small_wait_s"][label]["max"],
+            }
+            for label in runs
+        ],
+        "table",
+    )
+    return {"after_s": AFTER_S, **found}
 
 
 def _commands_line(tally: Tally) -> str:

@@ -48,6 +48,11 @@ class Stage:
         """What a `headway` command needs to talk to this stage and no other."""
         return environment_of(self.home, self.broker, self.prefix, self.web_port)
 
+    @property
+    def views_address(self) -> str:
+        """Where the state table of this stage answers."""
+        return f"http://127.0.0.1:{self.web_port}"
+
     def check(self) -> None:
         """Raise what ended the supervisor, when something did."""
         if self.running.done():

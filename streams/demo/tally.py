@@ -149,13 +149,29 @@ class Tally:
 
 
 def summary_of(
-    tally: Tally, published: Iterable[str], *, table_equals_replay: bool, broker: dict[str, str], wall_s: float
+    tally: Tally,
+    published: Iterable[str],
+    *,
+    table_equals_replay: bool,
+    broker: dict[str, str],
+    wall_s: float,
+    counted: Tally | None = None,
 ) -> dict[str, Any]:
-    """The summary of a run, with exactly these keys."""
-    waits_us = tally.waits_us()
+    """The summary of a run, with exactly these keys.
+
+    Args:
+        tally: of every event of the shard: what is lost, doubled or skipped is looked for in all of it.
+        published: every client operation id that the log took.
+        table_equals_replay: whether it does.
+        broker: its kind and version.
+        wall_s: how long it all took.
+        counted: of one instance's events; given, `placed`, `finished` and `wait_s` are of that instance alone.
+    """
+    counted = counted or tally
+    waits_us = counted.waits_us()
     return {
-        "placed": tally.placed(),
-        "finished": tally.completed(),
+        "placed": counted.placed(),
+        "finished": counted.completed(),
         "lost": len(tally.unfinished(published)),
         "doubled": tally.doubled(),
         "requeued": tally.requeued,

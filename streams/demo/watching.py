@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from events.codec import GENESIS_CHAIN, check_chain, decode_event, envelope_of
@@ -12,6 +12,7 @@ from events.events import (
     LeaderElected,
     OperationDispatched,
     OperationFinished,
+    OperationQueued,
     OperationRequeued,
     WorkerAdmitted,
     WorkerDisconnected,
@@ -76,6 +77,25 @@ class Live:
                 self.running[event.dispatch_id] = event.endpoint
             case OperationRequeued() | OperationFinished():
                 self.running.pop(event.dispatch_id, None)
+
+
+def of_instance(events: Iterable[Event], instance: str) -> Iterator[Event]:
+    """The events that concern one instance, and those that concern the whole shard, in their order."""
+    owners: dict[int, str] = {}
+    for event in events:
+        if isinstance(event, OperationQueued):
+            owners[event.operation_id] = event.instance
+        owner = getattr(event, "instance", "") or owners.get(getattr(event, "operation_id", -1), "")
+        if owner in ("", instance):
+            yield event
+
+
+def tally_of(events: Iterable[Event]) -> Tally:
+    """The fold of events; of a part of them, gaps in `seq` say nothing."""
+    tally = Tally()
+    for event in events:
+        tally.add(event)
+    return tally
 
 
 async def read_history(log: Log, *, timeout_s: float = 60.0) -> History:

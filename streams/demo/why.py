@@ -132,7 +132,7 @@ def why_it_waited(events: Sequence[Event], tally: Tally, run: Run) -> list[str]:
         if isinstance(event, OperationFinished | OperationRequeued | DispatchSettled) and event.seq > run.queued_seq:
             site = room.sites.get(placed.endpoint)
             if site is not None and event.dispatch_id in site.running:
-                freed = _name(tally, event.operation_id)
+                freed = name_of(tally, event.operation_id)
         room.add(event)
         if event.seq == run.queued_seq:
             sites = room.could_ever_run(run.operation_id)
@@ -141,7 +141,7 @@ def why_it_waited(events: Sequence[Event], tally: Tally, run: Run) -> list[str]:
         elif isinstance(event, OperationDispatched) and event.overtook == run.operation_id:
             overtakers.append(event)
     return [
-        f"{_name(tally, run.operation_id)} waited {duration(run.wait_us)}: queued {_at(run.queued_at_us, begun_us)}, "
+        f"{name_of(tally, run.operation_id)} waited {duration(run.wait_us)}: queued {_at(run.queued_at_us, begun_us)}, "
         f"placed on {placed.endpoint} {_at(placed.at_us, begun_us)}.",
         f"It asked for {_amounts(room.asks(run.operation_id))}; "
         f"{len(candidates)} of {len(room.sites)} workers are large enough{_listed(candidates)}.",
@@ -170,7 +170,7 @@ def _overtaken(
     return (
         f"{len(overtakers)} later actions overtook it because they asked for less, {len(there)} of them onto "
         f"{'that worker' if len(candidates) == 1 else 'those workers'}, which kept the room split up: first "
-        f"{_name(tally, first.operation_id)} ({_amounts(asks(first.operation_id))}) on {first.endpoint}."
+        f"{name_of(tally, first.operation_id)} ({_amounts(asks(first.operation_id))}) on {first.endpoint}."
     )
 
 
@@ -185,7 +185,8 @@ def _held(room: Room, site: Site, operation_id: int) -> str:
     return f"{holders} ({', '.join(short)})" if short else f"{site.endpoint} had the room"
 
 
-def _name(tally: Tally, operation_id: int) -> str:
+def name_of(tally: Tally, operation_id: int) -> str:
+    """An operation for people: `op-17 (its target, or its client's id)`."""
     run = tally.runs.get(operation_id)
     label = (run.target_id or run.client_operation_id) if run is not None else ""
     return f"op-{operation_id}" + (f" ({label})" if label else "")

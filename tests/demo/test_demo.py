@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 KEYS = [
     "placed", "finished", "lost", "doubled", "requeued", "seq_gaps", "table_equals_replay", "wait_s", "broker", "wall_s",
+    "hold",
 ]  # fmt: skip
 
 
@@ -50,7 +51,13 @@ def test_the_demonstration_is_sound_on_a_real_kafka(kafka, tmp_path):
     assert "SIGKILL to the decider" in output
     assert "nobody decided in between" in output
     assert "24 of 24 ran with exit code 0" in output
-    assert len(output.split("Why the longest wait was so long:\n")[1].strip().splitlines()) == 5
+    why, _, hold = output.split("Why the longest wait was so long:\n")[1].partition("\nThe hold (after_s 2):\n")
+    assert len(why.strip().splitlines()) == 5
+    assert "core-seconds kept idle" in hold
+    assert "headway explain operation large-without-hold" in output
+    assert found["hold"]["made"] >= 1
+    assert found["hold"]["released"].get("placed", 0) >= 1
+    assert found["hold"]["large_wait_s"]["with"] < found["hold"]["large_wait_s"]["without"] / 2
     assert list(tmp_path.glob("headway-demo-*")) == []
 
 

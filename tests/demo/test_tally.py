@@ -165,3 +165,12 @@ def test_an_empty_log_has_an_empty_summary():
     found = summary_of(Tally(), [], table_equals_replay=True, broker=BROKER, wall_s=0.0)
     assert found["wait_s"] == {"p50": 0.0, "p95": 0.0, "max": 0.0}
     assert Tally().longest_wait() is None
+
+
+def test_what_is_counted_may_be_one_instance_while_faults_are_looked_for_in_all():
+    events = history(*STORY, (5.0, queued("lost")))
+    found = summary_of(
+        tallied(events), ["a", "b", "lost"], table_equals_replay=True, broker=BROKER, wall_s=0.0, counted=Tally()
+    )
+    assert (found["placed"], found["finished"], found["wait_s"]["max"]) == (0, 0, 0)
+    assert (found["lost"], found["requeued"]) == (1, 1)
