@@ -138,13 +138,13 @@ def arm_client(shard: Shard, instance: Instance, operation: Operation, client: C
 
 def arm_run(shard: Shard, instance: Instance, dispatch: Dispatch) -> None:
     """Put the deadlines of a current run on the heap, where it has any."""
-    endpoint = dispatch.worker.endpoint
-    for kind, due_us in (
-        (EXECUTING_OVERDUE, executing_deadline_us(instance, dispatch)),
-        (ACTION_OVERDUE, action_deadline_us(dispatch)),
-    ):
-        if due_us is not None:
-            _arm(shard, (due_us, kind, instance.name, endpoint, dispatch.dispatch_id))
+    due_us = executing_deadline_us(instance, dispatch)
+    if due_us is not None:
+        _arm(shard, (due_us, EXECUTING_OVERDUE, instance.name, dispatch.worker.endpoint, dispatch.dispatch_id))
+    if dispatch.operation.timeout_us:
+        due_us = action_deadline_us(dispatch)
+        assert due_us is not None, "an action with a timeout has a deadline"
+        _arm(shard, (due_us, ACTION_OVERDUE, instance.name, dispatch.worker.endpoint, dispatch.dispatch_id))
 
 
 def arm_unsatisfiable(shard: Shard, instance: Instance, operation: Operation) -> None:

@@ -11,7 +11,7 @@ from events.deciding.modifying import modified_requirements
 from events.deciding.ordering import order_when_queued, order_when_reprioritised
 from events.deciding.step import Step
 from events.evolving.rows import demand_of
-from events.fitting import Demand, NotANumber, compile_demand
+from events.fitting import NotANumber, compile_demand
 from events.reasons import ClientLeaving, IgnoreReason, KillCause, Outcome, RejectReason
 from events.state import Instance, Stage, join_key
 
@@ -29,15 +29,19 @@ def queue_action(step: Step, fact: f.ActionQueued) -> None:
     if fact.client_operation_id in instance.by_client:
         step.ignore(IgnoreReason.DUPLICATE_OPERATION, fact.instance, fact.client_operation_id)
         return
-    key = join_key(fact.action_digest, fact.cacheable, fact.skip_cache_lookup)
+    key = join_key(fact.action_digest, fact.cacheable, fact.skip_cache_lookup) if fact.cacheable else b""
     if key:
         live = instance.by_action.get(key)
         if live is not None:
             step.emit(e.OperationJoined, live.operation_id, fact.client_operation_id, fact.client_id, fact.attached)
             return
     requirements = modified_requirements(instance, fact) if instance.steps else fact.requirements
+    requirement_id = step.shard.requirement_ids.get(requirements)
     try:
-        demand = _demand(step, instance, requirements)
+        if requirement_id is None:
+            demand = compile_demand(0, requirements_of(requirements), instance.config, instance.pools)
+        else:
+            demand = instance.demands.get(requirement_id) or demand_of(step.shard, instance, requirement_id)
     except NotANumber as error:
         field = f"requirements.{error.name}"
         step.reject(
@@ -50,7 +54,7 @@ def queue_action(step: Step, fact: f.ActionQueued) -> None:
         e.OperationQueued,
         fact.instance,
         fact.client_operation_id,
-        step.intern(requirements),
+        step.intern(requirements) if requirement_id is None else requirement_id,
         fact.priority,
         queued_at_us,
         fact.client_id,
@@ -65,29 +69,13 @@ def queue_action(step: Step, fact: f.ActionQueued) -> None:
         fact.target_id,
         fact.mnemonic,
         fact.queued_at_us - queued_at_us if fact.queued_at_us else 0,
-        order_when_queued(
-            instance,
-            demand,
-            fact.priority,
-            queued_at_us,
-            fact.client_id,
-            fact.invocation_id,
-            fact.expected_duration_us,
-        ),
+        order_when_queued(instance, demand, fact, queued_at_us),
         asked_requirement_id,
     )
     if key and any(isinstance(decorator, CacheLookupScheduler) for decorator in instance.steps):
         step.emit(e.CacheLookupRequested, step.offset, fact.action_digest)
     elif instance.upstream is not None:
         hand_upstream(step, step.shard.operations[step.offset])
-
-
-def _demand(step: Step, instance: Instance, requirements: bytes) -> Demand:
-    """What these requirements ask for. Raises NotANumber."""
-    requirement_id = step.shard.requirement_ids.get(requirements)
-    if requirement_id is None:
-        return compile_demand(0, requirements_of(requirements), instance.config, instance.pools)
-    return demand_of(step.shard, instance, requirement_id)
 
 
 def clamp(step: Step, queued_at_us: int, instance: Instance) -> int:

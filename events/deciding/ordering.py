@@ -9,6 +9,7 @@ The place is decided once, when the operation is queued, and stands in the event
 """
 
 from events.config import SECOND_US, SimpleScheduler
+from events.facts import ActionQueued
 from events.fitting import Demand
 from events.state import Instance, Operation
 from events.values import U63_MAX, QueueOrder
@@ -21,23 +22,15 @@ LATEST_US = U63_MAX // 2
 """No tag lies later: what many absurdly long operations add up to must still fit the record."""
 
 
-def order_when_queued(
-    instance: Instance,
-    demand: Demand,
-    priority: int,
-    queued_at_us: int,
-    client_id: str,
-    invocation_id: str,
-    expected_duration_us: int,
-) -> QueueOrder | None:
+def order_when_queued(instance: Instance, demand: Demand, fact: ActionQueued, queued_at_us: int) -> QueueOrder | None:
     """The place of a new operation; None where priority and queued time decide alone."""
     config = instance.config
     if config.fair_share is not None:
-        share_of = client_id if config.fair_share.between == "client" else invocation_id
+        share_of = fact.client_id if config.fair_share.between == "client" else fact.invocation_id
         shares = instance.shares
         tag_us = min(max(shares.virtual_us, shares.tags.get(share_of, 0)), LATEST_US)
-        return QueueOrder(priority, tag_us, share_of, _cost_us(instance, demand, expected_duration_us))
-    return _aged(config, priority, queued_at_us)
+        return QueueOrder(fact.priority, tag_us, share_of, _cost_us(instance, demand, fact.expected_duration_us))
+    return _aged(config, fact.priority, queued_at_us)
 
 
 def order_when_reprioritised(instance: Instance, operation: Operation, priority: int) -> QueueOrder | None:

@@ -17,7 +17,7 @@ from events.evolving.rows import (
 )
 from events.indexing import arm_client, arm_run
 from events.reasons import Outcome, RequeueCause
-from events.state import Client, Dispatch, Instance, Operation, Shard, Stage, Worker
+from events.state import Client, Dispatch, Instance, Operation, Shard, Stage, Worker, sort_key
 
 PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE, RequeueCause.UNACKNOWLEDGED)
 """Causes that pause the worker until a keepalive lifts it (B3)."""
@@ -36,7 +36,7 @@ def _operation_queued(shard: Shard, event: e.OperationQueued) -> None:
         event.requirement_id,
         event.priority,
         event.queued_at_us,
-        0,
+        sort_key(event.priority, event.queued_at_us, operation_id),
         event.queued_at_us,
         demand_of(shard, instance, event.requirement_id),
         event.command,
@@ -53,19 +53,19 @@ def _operation_queued(shard: Shard, event: e.OperationQueued) -> None:
         asked_requirement_id=event.asked_requirement_id,
         order=event.order,
     )
-    operation.sort_key = operation.order_key()
     shard.operations[operation_id] = operation
     instance.by_client[event.client_operation_id] = operation
-    key = operation.action_key()
-    if key:
+    if event.cacheable and (key := operation.action_key()):
         instance.by_action[key] = operation
     if event.attached:
         client = Client(event.client_operation_id, event.client_id, True, event.at_us)
         operation.clients = {event.client_operation_id: client}
         if shard.live:
             arm_client(shard, instance, operation, client)
-    if event.order is not None and event.order.cost_us:
-        instance.shares.tags[event.order.share_of] = event.order.time_us + event.order.cost_us
+    if event.order is not None:
+        operation.sort_key = operation.order_key()
+        if event.order.cost_us:
+            instance.shares.tags[event.order.share_of] = event.order.time_us + event.order.cost_us
     enqueue(shard, instance, operation)
 
 
@@ -150,7 +150,8 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
     if dispatch is None:
         if operation.stage is Stage.QUEUED:
             dequeue(shard, instance, operation)
-        _refund(instance, operation)
+        if operation.order is not None:
+            _refund(instance, operation)
     else:
         operation.dispatch = None
         worker = dispatch.worker
@@ -170,9 +171,9 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
     operation.job_failures = event.job_failures
     operation.worker_losses = event.worker_losses
     operation.command = b""  # nobody is sent it again
-    key = operation.action_key()
-    if key and instance.by_action.get(key) is operation:  # only its own: the key may be a newer operation's (J3, J4)
-        del instance.by_action[key]
+    # Only its own: the key may be a newer operation's (J3, J4).
+    if operation.cacheable and instance.by_action.get(operation.action_key()) is operation:
+        del instance.by_action[operation.action_key()]
     instance.finished.append((event.seq, event.at_us, operation))
 
 
