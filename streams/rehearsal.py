@@ -160,7 +160,8 @@ class Rehearsal:
 
     def _keep(self, caused: list[Event], fact: Fact | None) -> None:
         """Write the events of one fact down, all or (where one has no record) none."""
-        chain, records = self._chain, []
+        chain = self._chain
+        records: list[Record] = []
         for event in caused:
             value, chain = encode_event(event, self._shard.leader_epoch, chain)
             records.append(Record(len(self._records) + len(records), event.at_us, None, value))
