@@ -245,7 +245,8 @@ class World:
         instance, operation_id = self._waits(self.forwarded)
         if state in (UpstreamState.PLACED, UpstreamState.REQUEUED) and operation_id in self.instance_of:
             self.forwarded.append(operation_id)
-        return f.UpstreamReported(instance, operation_id, state, Outcome.COMPLETED)
+        outcome = Outcome.COMPLETED if state is UpstreamState.FINISHED else Outcome.UNSPECIFIED
+        return f.UpstreamReported(instance, operation_id, state, outcome)
 
     def _hint(self, instance: str, worker: tuple[str, str]) -> f.Fact:
         return f.HintsLoaded(
