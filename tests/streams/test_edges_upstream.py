@@ -19,9 +19,9 @@ from streams.edges.forwards import CANCEL_AGAIN_US, Forwards, Target
 from streams.edges.running import ShardEdges, UpstreamLogs
 from streams.edges.upstream import offset_at
 from streams.errors import OutcomeUnknown
-from streams.log import Follower, Log, Outgoing, Partition, Record
+from streams.log import Follower, Log, Outgoing, Partition
 from streams.memory_log import MemoryLog
-from streams.topics import FACTS, topic_table
+from streams.topics import FACTS, PLACEMENTS, topic_table
 from streams.worker.executors import SimulatedExecutor
 from streams.worker.protocol import RunReport
 from tests.streams.edging import ONE_CORE, action, cache_lookup, configured, edges, of_instance, put, upstream
@@ -271,38 +271,40 @@ async def test_an_action_whose_fate_is_unknown_is_queued_once(committed: bool) -
 
 
 class CutOff:
-    """A log whose first publish arrives without an answer; behind it, publishes and reads can be cut off."""
+    """A log whose first publish arrives without an answer; from then on neither publishes nor reads get through."""
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
+        self._reading: list[tuple[Follower, Partition]] = []
+        self._publishes_pass = True
         self.publishes = 0
-        self.cut_publishes = self.cut_reads = False
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._log, name)
 
     async def publish(self, partition: Partition, records: list[Outgoing]) -> list[int]:
         self.publishes += 1
-        if not self.cut_publishes:
+        if self._publishes_pass:
             offsets = await self._log.publish(partition, records)
-        if self.publishes == 1:
-            self.cut_publishes = self.cut_reads = True
-        if self.cut_publishes:
-            raise OutcomeUnknown("publish", phase="publish", waited_ms=0)
-        return offsets
+            if self.publishes > 1:
+                return offsets
+            for follower, followed in self._reading:
+                follower.pause(followed)
+        self._publishes_pass = False
+        raise OutcomeUnknown("publish", phase="publish", waited_ms=0)
 
     async def follow(self, partitions: dict[Partition, int | None], *, committed: bool = True) -> Follower:
         follower = await self._log.follow(partitions, committed=committed)
-        read = follower.read
-
-        async def read_unless_cut(**options: int) -> dict[Partition, list[Record]]:
-            if self.cut_reads:
-                await asyncio.sleep(0.01)
-                return {}
-            return await read(**options)
-
-        follower.read = read_unless_cut  # type: ignore[method-assign, assignment]
+        if (PLACEMENTS, 0) in partitions:
+            self._reading += [(follower, partition) for partition in partitions]
         return follower
+
+    def let_publishes_pass(self) -> None:
+        self._publishes_pass = True
+
+    def let_reads_pass(self) -> None:
+        for follower, followed in self._reading:
+            follower.resume(followed)
 
 
 async def test_after_an_unknown_fate_what_came_from_there_is_read_before_anything_is_sent_again() -> None:
@@ -314,10 +316,10 @@ async def test_after_an_unknown_fate_what_came_from_there_is_read_before_anythin
         async with edges(here, lambda target: between), serving(there, worker()):  # type: ignore[arg-type, return-value]
             await put(here, queued("mine"))
             await until(lambda: len(events_in(there, e.OperationsForgotten)) == 1, "ended and forgotten there")
-            between.cut_publishes = False
+            between.let_publishes_pass()
             tried, deadline = between.publishes, asyncio.get_running_loop().time() + 2
             await until(lambda: between.publishes > tried or asyncio.get_running_loop().time() > deadline)
-            between.cut_reads = False
+            between.let_reads_pass()
             await until(lambda: len(finished(here)) == 1, "brought back")
         assert len(named(there)) == 1
 
