@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -70,12 +71,14 @@ def read_hints(path: Path, form: Form | None = None) -> HintFile:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableHints(path, f"it is not UTF-8 text: byte {error.start} ({error.reason})") from error
-    rows = _json_rows(path, text) if form == "json" else _csv_rows(path, text)
+    rows = list(_json_rows(path, text) if form == "json" else _csv_rows(path, text))
     hints = tuple([_hint(path, where, row) for where, row in rows])
     try:
         check_fact(HintsLoaded("any", hints))
     except InvalidFact as error:
-        raise UnreadableHints(path, f"{error.field}: {error.value!r} is refused: {error.rule}") from error
+        found = re.match(r"hints\[(\d+)\]", error.field)
+        where = error.field if found is None else rows[int(found[1])][0] + error.field[found.end() :]
+        raise UnreadableHints(path, f"{where}: {error.value!r} is refused: {error.rule}") from error
     return HintFile(hints, blake2b(content, digest_size=16).digest())
 
 
