@@ -14,7 +14,7 @@ from proto.gen.headway.v1.rows_pb2 import OperationRow, RunRow
 NAMED = 3
 """Operations ahead, and overtakers, that are named; the rest is a count."""
 
-PLACES_COUNTED = 100_000
+PLACES_COUNTED = 20_000
 """In a longer queue an operation's place behind these is not counted out: it would take seconds, in which nothing is folded."""
 
 RUNS_LOOKED_AT = 1_000

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from events.codec import GENESIS_CHAIN, canonical_requirements, encode_event
 from events.facts import ActionFinished, ActionQueued, Configured, InstancePaused, WorkerConnected
+from events.values import Digest
 from streams.cli import explain
 from streams.cli.main import main
 from streams.log import Outgoing
@@ -196,3 +197,22 @@ def test_the_queue_notes_what_is_held_for_and_what_can_never_run(read_side):
     assert "w1 is held for it" in side.run("queue", "list").stdout
     never = read_side([connected("w1"), queued("a", cpu=9000)])
     assert "no worker could ever run it" in never.run("queue", "list").stdout
+
+
+def test_what_an_edge_has_is_listed_shown_and_explained(read_side):
+    side = read_side(
+        [Configured("main", '{"kind":"upstream","instance":"far"}'), queued("a"), queued("b", attached=True)]
+    )
+    listed = side.run("operation", "list", "--stage", "forwarded").stdout
+    assert "at far" in listed
+    assert "2 operations; " in listed
+    assert "b" in side.run("operation", "show", "b").stdout
+    assert "handed to far, which has not answered" in side.run("explain", "operation", "a").stdout
+    asking = read_side(
+        [
+            Configured("main", '{"kind":"cache_lookup","scheduler":{"kind":"simple"}}'),
+            queued("c", cacheable=True, action_digest=Digest(b"\x01" * 32, 1)),
+        ]
+    )
+    assert "asks the action cache" in asking.run("operation", "list", "--stage", "cache_check").stdout
+    assert asking.run("operation", "cancel", "--all", "--dry-run").stdout.split() == ["TARGET", "main/op-2"]
