@@ -74,6 +74,29 @@ async def test_actions_are_placed_run_and_shown_without_kafka(embedded: Embedded
         assert [shard["shard"] for shard in (await ask(http, embedded, "/v1/status"))["shards"]] == [0, 1]
 
 
+async def test_edges_answer_without_kafka(embedded: Embedded) -> None:
+    configs = {
+        "main": {"kind": "cache_lookup", "scheduler": {"kind": "simple"}},
+        "other": {"kind": "upstream", "instance": "main"},
+    }
+    configured = [
+        json.dumps({"kind": "Configured", "instance": instance, "config": config})
+        for instance, config in configs.items()
+    ]
+    digest = f"{'ab' * 32}/1"
+    async with aiohttp.ClientSession() as http:
+        for number, line in enumerate([*configured, *[action(name, ":", "other") for name in ("a", "b")]]):
+            fact = json.loads(line)
+            if number >= len(configured):
+                fact |= {"cacheable": True, "action_digest": digest}
+            assert (await post(http, embedded, json.dumps(fact)))[0] == 200
+            if fact["kind"] == "ActionQueued":
+                ended = await finished(http, embedded, fact["client_operation_id"])
+                assert ended["exit_code"] == 0
+                outcomes = {"a": "completed", "b": "completed_from_cache"}
+                assert ended["outcome"] == outcomes[fact["client_operation_id"]]
+
+
 async def test_a_bad_line_is_refused_by_its_number_and_nothing_is_published(embedded: Embedded) -> None:
     async with aiohttp.ClientSession() as http:
         for bad, says in [
