@@ -159,9 +159,9 @@ class Rehearsal:
         return caused
 
     def _keep(self, caused: list[Event], fact: Fact | None) -> None:
+        """Write the events of one fact down, all or (where one has no record) none."""
         chain = self._chain
         records: list[Record] = []
-        chain, records = self._chain, []
         for event in caused:
             value, chain = encode_event(event, self._shard.leader_epoch, chain)
             records.append(Record(len(self._records) + len(records), event.at_us, None, value))
