@@ -1,8 +1,9 @@
-"""The two deciders of the demonstration, one deciding and one standing by, and which of them leads."""
+"""The two deciders of a performance, one deciding and one standing by, and which of them leads."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import dataclass
 
 import aiohttp
@@ -13,7 +14,8 @@ from streams.health import LOOPBACK
 from streams.ownership import Role
 
 STANDBY = "standby"
-FIRST_HEALTH_PORT = 18_187
+HEALTH_PORTS = range(15_087, 19_087)
+"""The first two free ones from a random one on, below the ports of views: another stage may be looking at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Deciders:
     @classmethod
     def on_free_ports(cls) -> Deciders:
         """A decider and a standby."""
-        free = free_ports(FIRST_HEALTH_PORT)
+        free = free_ports(secrets.choice(HEALTH_PORTS))
         return cls({name: next(free) for name in (DECIDER, STANDBY)})
 
     def arguments(self) -> dict[str, list[str]]:
@@ -37,16 +39,22 @@ class Deciders:
 
     async def leader(self, *, timeout_s: float = 20.0) -> str:
         """The part that leads now, waited for. Raises TimeoutError."""
-        limit = aiohttp.ClientTimeout(total=2)
         try:
-            async with asyncio.timeout(timeout_s), aiohttp.ClientSession(timeout=limit) as session:
+            async with asyncio.timeout(timeout_s):
                 while True:
-                    for name, port in self.ports.items():
-                        if await _leads(session, port):
-                            return name
+                    if (name := await self.leading_now()) is not None:
+                        return name
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise TimeoutError(f"no decider led within {timeout_s:g} s") from None
+
+    async def leading_now(self) -> str | None:
+        """The part that says that it leads; None where neither does, or neither answers."""
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
+            for name, port in self.ports.items():
+                if await _leads(session, port):
+                    return name
+        return None
 
 
 async def _leads(session: aiohttp.ClientSession, port: int) -> bool:
