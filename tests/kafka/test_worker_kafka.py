@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -33,6 +34,7 @@ from tests.streams.test_worker_process import alive
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
+Kind = TypeVar("Kind")
 
 
 class Site:
@@ -61,6 +63,14 @@ class Site:
 
     def publisher(self) -> FactPublisher:
         return FactPublisher(self.bootstrap, prefix=self.prefix)
+
+    async def event(self, kind: type[Kind]) -> Kind:
+        """The first event of a kind, once it is there."""
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                for event in await self.events():
+                    if isinstance(event, kind):
+                        return event
 
     async def events(self) -> list[e.Event]:
         """Every committed event so far."""
@@ -183,17 +193,13 @@ async def test_a_second_sigterm_kills_what_runs_and_the_worker_says_that_it_left
         await publisher.queue(argv=["/bin/sh", "-c", f"trap '' TERM; echo $$ > {pid}; while :; do sleep 0.1; done"])
         await until(lambda: pid.exists() and bool(pid.read_text()), deadline_s=DEADLINE_S)
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(DEADLINE_S):
-            while not [event for event in await here.events() if isinstance(event, e.WorkerDrained)]:
-                await asyncio.sleep(0.05)
+        await here.event(e.WorkerDrained)
         process.send_signal(signal.SIGTERM)
         assert await ended(process) == 1
         assert "error [worker-stopped]: a: stopped by a second signal" in said.read_text()
         assert not alive(int(pid.read_text()))
-        async with asyncio.timeout(DEADLINE_S):
-            while not (requeued := [event for event in await here.events() if isinstance(event, e.OperationRequeued)]):
-                await asyncio.sleep(0.05)
-        assert [event.cause for event in requeued] == [RequeueCause.WORKER_GONE]
+        requeued = await here.event(e.OperationRequeued)
+        assert requeued.cause is RequeueCause.WORKER_GONE
 
 
 @pytest.mark.kafka
