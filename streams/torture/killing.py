@@ -60,7 +60,9 @@ class Executioner:
                 self._killed_table_seq = self._table_seq
             case Victim.WORKER:
                 process = next(process for process in FLEET if process.name == kill.process)
-                part = await self._wait(f"worker process {process.name!r}, admitted", partial(self._worker, process))
+                part = await self._wait(
+                    f"worker process {process.name!r} to be admitted", partial(self._worker, process)
+                )
                 await self._find_work(process)
                 self._boot_epochs |= {name: self.live.workers.get(name, 0) for name in process.endpoints}
         pid = self.stage.kill(part)
@@ -72,7 +74,7 @@ class Executioner:
         """Wait until every part is at work. Raises NotBack."""
         await self._wait("a decider that leads", self.deciders.leading_now)
         for process in FLEET:
-            await self._wait(f"worker process {process.name!r}, admitted", partial(self._worker, process))
+            await self._wait(f"worker process {process.name!r} to be admitted", partial(self._worker, process))
         await self._wait("a state table that folds", self._table)
 
     def unasked_ends(self) -> dict[str, int]:
@@ -92,7 +94,7 @@ class Executioner:
                 return part
             if time.monotonic() > deadline:
                 raise NotBack(
-                    f"there is no {what} after {COME_BACK_S:g} s; the logs of all parts are in {self.stage.home / 'log'}"
+                    f"waited {COME_BACK_S:g} s in vain for {what}; the logs of all parts are in {self.stage.home / 'log'}"
                 )
             await asyncio.sleep(POLL_S)
 
