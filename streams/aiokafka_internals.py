@@ -144,3 +144,22 @@ async def stop(producer: AIOKafkaProducer) -> None:
     except (TimeoutError, KafkaError):
         producer._closed = False  # stop() sets it first and would do nothing the second time
         await abandon(producer)
+
+
+async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Ends a consumer, with a fetch in flight as well.
+
+    `stop()` cancels its own fetches and awaits them, so while a broker is away it raises CancelledError into whoever called it
+    and leaves its connections open: the caller's task would end as if it had been cancelled, without a word.
+    """
+    try:
+        await consumer.stop()
+    except asyncio.CancelledError:
+        caller = asyncio.current_task()
+        if caller is not None and caller.cancelling():
+            raise
+        fetches = list(consumer._fetcher._pending_tasks)
+        for fetch in fetches:
+            fetch.cancel()
+        await asyncio.gather(*fetches, return_exceptions=True)
+        await consumer._client.close()

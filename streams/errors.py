@@ -223,7 +223,9 @@ class TopicConflict(StreamError):
     """A topic exists in a shape that cannot be changed into the one asked for without losing order or records."""
 
     code = "topic-conflict"
-    runbook = "Partitions can only be added. Choose another cluster or begin a new log under another HEADWAY_TOPIC_PREFIX."
+    runbook = (
+        "Partitions can only be added. Choose another cluster or begin a new log under another HEADWAY_TOPIC_PREFIX."
+    )
 
     def __init__(self, topic: str, what: str, *, has: object, wanted: object) -> None:
         self.topic = topic

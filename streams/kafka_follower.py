@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError
 
-from streams.aiokafka_internals import fetching_error, make_lean
+from streams.aiokafka_internals import fetching_error, make_lean, stop_consumer
 from streams.errors import Closed, CorruptLog, LogUnavailable, OffsetPastEnd, OffsetTrimmed
 from streams.kafka_topics import KafkaTopics
 from streams.log import Partition, Record
@@ -217,4 +217,4 @@ class KafkaFollower:
         """See `Follower.close`."""
         if not self._closed:
             self._closed = True
-            await self._consumer.stop()
+            await stop_consumer(self._consumer)

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
@@ -270,6 +271,7 @@ class StateTable:
                 reading.task.cancel()
             reading.by, reading.nudges = "catching-up", 0
             reading.task = asyncio.ensure_future(self._keep(shard, reading))
+            reading.task.add_done_callback(partial(self._ended, shard))
             say(_log, logging.INFO, "assigned", shard=shard, seq=reading.reader.table.shard.seq)
 
     def _revoke(self, shards: set[int]) -> None:
@@ -295,6 +297,13 @@ class StateTable:
             await self._watch(shard, reading)
         except Exception as error:
             self.die("reading a shard failed", error)
+
+    def _ended(self, shard: int, task: asyncio.Task[None]) -> None:
+        """A library that lets its own cancellation out would end the reading of a shard without a word."""
+        if self._readings[shard].task is task and shard in self._assigned:
+            self.die(
+                "reading a shard ended", RuntimeError(f"shard {shard} is assigned, and nothing keeps it up to date")
+            )
 
     async def _watch(self, shard: int, reading: _Reading) -> None:
         reader, row = reading.reader, reading.reader.table

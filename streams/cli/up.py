@@ -70,7 +70,8 @@ def command(
 ) -> None:
     """Run everything on this machine: broker, topics, decider, edges, read side and its views, until SIGINT or SIGTERM.
 
-    A part that crashes is started again, after a pause that grows. Run workers beside it with `headway worker run`. A broker that
+    A part that crashes is started again, after a pause that grows. The decider claims every shard at its start, so a decider that runs
+    elsewhere on the same cluster is fenced and stands by. Run workers beside it with `headway worker run`. A broker that
     ran before is used and left running.
     """
     settings = load_settings(home=home, web_port=web_port)

@@ -19,6 +19,7 @@ from events.facts import Configured
 from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
 from streams.cli.output import duration, emit
 from streams.demo.checking import table_equals_replay
+from streams.demo.deciders import Deciders
 from streams.demo.hold_life import life_in_words, lives_of, summary_of_hold
 from streams.demo.scene import (
     AFTER_S,
@@ -33,7 +34,7 @@ from streams.demo.scene import (
     scene,
     scene_workers,
 )
-from streams.demo.stage import DECIDER, Stage, new_home, raise_broker, staged, strike, until
+from streams.demo.stage import Stage, new_home, raise_broker, staged, strike, until
 from streams.demo.tally import Tally, is_sound, summary_of
 from streams.demo.telling import progress_line, say, until_interrupted
 from streams.demo.watching import History, Live, of_instance, read_history, tally_of
@@ -93,9 +94,11 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
     due = schedule(compress(tasks, round(span_s * 1_000_000)), instance=INSTANCE, commands=COMMANDS)
     broker = await asyncio.to_thread(raise_broker, home, load_settings(), say)
     say(f"broker: Kafka {broker.version} at {broker.bootstrap_servers} ({broker.kind})")
-    workers = worker_arguments(nodes) | scene_workers()
+    workers, deciders = worker_arguments(nodes) | scene_workers(), Deciders.on_free_ports()
     instances = dict.fromkeys((INSTANCE, *CONFIGS), 0)
-    async with staged(home, broker, workers, lambda log: provision(log, instances), say) as stage:
+    async with staged(
+        *(home, broker, workers, lambda log: provision(log, instances), say), deciders=deciders.arguments()
+    ) as stage:
         live = Live()
         following = asyncio.create_task(live.follow(stage.log))
         try:
@@ -104,7 +107,7 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
                 f"workers: {len(nodes)} simulated machines of the trace, 1 real; replaying {len(tasks)} tasks "
                 f"recorded over {tasks[-1].arrival_us / 3.6e9:.1f} h within {span_s:g} s, and {COMMANDS} real commands"
             )
-            published = await _replay(stage, live, following, due, span_s)
+            published, successor = await _replay(stage, deciders, live, following, due, span_s)
             played = await _play_scene(stage, live, following)
         finally:
             following.cancel()
@@ -121,7 +124,7 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
         broker={"kind": broker.kind, "version": broker.version},
         wall_s=time.monotonic() - begun,
     )
-    _report(found, history, traced, published)
+    _report(found, history, traced, published, successor)
     found["hold"] = _report_hold(history)
     return found
 
@@ -136,19 +139,31 @@ async def _make_ready(stage: Stage, live: Live, workers: int) -> None:
 
 
 async def _replay(
-    stage: Stage, live: Live, following: asyncio.Task[None], due: Sequence[Due], span_s: float
-) -> list[str]:
-    """Publishes what is due when it is due, kills the decider in the middle, waits for the last to finish."""
+    stage: Stage,
+    deciders: Deciders,
+    live: Live,
+    following: asyncio.Task[None],
+    due: Sequence[Due],
+    span_s: float,
+) -> tuple[list[str], str]:
+    """Publishes what is due when it is due, kills the leading decider in the middle, waits for the last to finish.
+
+    Returns the client operation ids that the log has acknowledged, and which part led after the killed one.
+    """
     published: list[str] = []
     start = time.monotonic()
-    killed = False
+    victim = successor = ""
+    elections = 0
     with progress_line() as show:
         while len(published) < len(due):
             _check(stage, following)
             elapsed_s = time.monotonic() - start
-            if not killed and elapsed_s > span_s / 2:
-                killed = True
-                say(f"SIGKILL to the decider (pid {stage.kill(DECIDER)}) after {len(published)} of {len(due)} actions")
+            if not victim and elapsed_s > span_s / 2:
+                victim = await deciders.leader()
+                elections = live.tally.elections
+                say(f"SIGKILL to the decider (pid {stage.kill(victim)}) after {len(published)} of {len(due)} actions")
+            if victim and not successor and live.tally.elections > elections:
+                successor = await deciders.leader()
             ready = [item for item in due[len(published) :] if item.at_us <= elapsed_s * 1_000_000]
             if ready:
                 await stage.log.publish((FACTS, 0), [record_of(item.fact) for item in ready])
@@ -160,7 +175,9 @@ async def _replay(
             _check(stage, following)
             show(_progress(live.tally, len(published), len(due)))
             await asyncio.sleep(0.1)
-    return published
+    if not successor:
+        successor = await deciders.leader()
+    return published, "the standby took over" if successor != victim else "the supervisor started the decider again"
 
 
 async def _play_scene(stage: Stage, live: Live, following: asyncio.Task[None]) -> list[str]:
@@ -189,16 +206,17 @@ def _check(stage: Stage, following: asyncio.Task[None]) -> None:
 
 def _progress(tally: Tally, published: int, total: int) -> str:
     return (
-        f"published {published}/{total}  queued {tally.queued}  executing {tally.executing}  "
-        f"finished {tally.finished}  requeued {tally.requeued}  seq {tally.last_seq}"
+        f"{published}/{total} published, {tally.queued} waiting, {tally.executing} running, "
+        f"{tally.finished} finished, seq {tally.last_seq}"
     )
 
 
-def _report(found: dict[str, Any], history: History, tally: Tally, published: Sequence[str]) -> None:
+def _report(found: dict[str, Any], history: History, tally: Tally, published: Sequence[str], successor: str) -> None:
     """What the replay of the trace came to; `tally` is its instance's alone."""
     for takeover in history.takeovers:
         say(
-            f"takeover: the supervisor started the decider again; leader epoch {takeover.leader_epoch} came "
+            f"takeover: {successor if len(history.takeovers) == 1 else 'a decider took over'}; "
+            f"leader epoch {takeover.leader_epoch} came "
             f"{duration(takeover.silent_us)} after the last event of the one before, and nobody decided in between"
         )
     say(_commands_line(tally))

@@ -17,12 +17,12 @@ import click
 from events.config import canonical_config
 from events.errors import HeadwayError
 from events.facts import Configured
-from streams.broker.ports import free_ports
 from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
 from streams.cli.output import duration, emit, output_option
 from streams.client import FactPublisher
 from streams.demo.checking import table_equals_replay
-from streams.demo.stage import DECIDER, Stage, new_home, raise_broker, staged, strike
+from streams.demo.deciders import Deciders
+from streams.demo.stage import Stage, new_home, raise_broker, staged, strike
 from streams.demo.telling import progress_line, say, until_interrupted
 from streams.demo.watching import Live
 from streams.effects import publish_and_see
@@ -35,8 +35,6 @@ from streams.torture.plan import CONFIG, FLEET, INSTANCE, Plan, Victim, draw_pla
 from streams.torture.verdict import SHARD, Verdict, judge
 from streams.views import ViewRefused, Views, ViewsUnreachable
 
-STANDBY = "standby"
-HEALTH_PORTS = range(15_087, 19_087)
 READY_S, CATCH_UP_S = 60.0, 60.0
 STALLED_S = 60.0
 """How long nothing may end before the rest counts as lost. A worker loss is noticed after 10 s."""
@@ -109,21 +107,17 @@ class _Torture:
         plan = self._plan
         broker = await asyncio.to_thread(raise_broker, self._home, load_settings(), self._tell)
         self._tell(f"broker: Kafka {broker.version} at {broker.bootstrap_servers} ({broker.kind})")
-        health_ports = dict(zip((DECIDER, STANDBY), free_ports(secrets.choice(HEALTH_PORTS)), strict=False))
-        deciders = {
-            name: ["decider", "run", "--shard", "0", "--rank", str(rank), "--health-port", str(port)]
-            for rank, (name, port) in enumerate(health_ports.items())
-        }
+        deciders = Deciders.on_free_ports()
         workers = {process.name: process.arguments() for process in FLEET}
         async with staged(
             *(self._home, broker, workers, lambda log: provision(log, {INSTANCE: SHARD}), self._overhear),
-            deciders=deciders,
+            deciders=deciders.arguments(),
             patience=AT_ONCE,
             called="torture",
         ) as stage:
             if stage.prefix:
                 self._tell(f"its topics stay in the cluster afterwards; their names begin with {stage.prefix}")
-            executioner = Executioner(stage, self._live, health_ports)
+            executioner = Executioner(stage, self._live, deciders)
             following = asyncio.create_task(self._live.follow(stage.log))
             try:
                 await self._make_ready(stage, executioner)

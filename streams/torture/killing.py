@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,10 +18,10 @@ from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from streams.demo.deciders import Deciders
 from streams.demo.stage import STATE_TABLE, Stage, part_of_worker, until
 from streams.demo.watching import Live
 from streams.health import LOOPBACK
-from streams.ownership import Role
 from streams.torture.plan import FLEET, Kill, Victim, WorkerProcess
 
 COME_BACK_S = 60.0
@@ -36,15 +36,11 @@ class NotBack(RuntimeError):
 
 @dataclass(slots=True)
 class Executioner:
-    """Kills parts of a stage. `kills` counts by the name of the part.
-
-    Args:
-        health_ports: of each decider, by the name of its part.
-    """
+    """Kills parts of a stage. `kills` counts by the name of the part."""
 
     stage: Stage
     live: Live
-    health_ports: Mapping[str, int]
+    deciders: Deciders
     kills: Counter[str] = field(default_factory=Counter)
     _boot_epochs: dict[str, int] = field(default_factory=dict)  # of each endpoint, when its process was killed last
     _table_seq: int = 0  # that the state table told last
@@ -58,13 +54,15 @@ class Executioner:
         """
         match kill.victim:
             case Victim.DECIDER:
-                part = await self._wait("a decider that leads", self._leader)
+                part = await self._wait("a decider that leads", self.deciders.leading_now)
             case Victim.STATE_TABLE:
                 part = await self._wait("a state table that folds", self._table)
                 self._killed_table_seq = self._table_seq
             case Victim.WORKER:
                 process = next(process for process in FLEET if process.name == kill.process)
-                part = await self._wait(f"worker process {process.name!r}, admitted", partial(self._worker, process))
+                part = await self._wait(
+                    f"worker process {process.name!r} to be admitted", partial(self._worker, process)
+                )
                 await self._find_work(process)
                 self._boot_epochs |= {name: self.live.workers.get(name, 0) for name in process.endpoints}
         pid = self.stage.kill(part)
@@ -74,9 +72,9 @@ class Executioner:
 
     async def wait_for_all(self) -> None:
         """Wait until every part is at work. Raises NotBack."""
-        await self._wait("a decider that leads", self._leader)
+        await self._wait("a decider that leads", self.deciders.leading_now)
         for process in FLEET:
-            await self._wait(f"worker process {process.name!r}, admitted", partial(self._worker, process))
+            await self._wait(f"worker process {process.name!r} to be admitted", partial(self._worker, process))
         await self._wait("a state table that folds", self._table)
 
     def unasked_ends(self) -> dict[str, int]:
@@ -96,7 +94,7 @@ class Executioner:
                 return part
             if time.monotonic() > deadline:
                 raise NotBack(
-                    f"there is no {what} after {COME_BACK_S:g} s; the logs of all parts are in {self.stage.home / 'log'}"
+                    f"waited {COME_BACK_S:g} s in vain for {what}; the logs of all parts are in {self.stage.home / 'log'}"
                 )
             await asyncio.sleep(POLL_S)
 
@@ -115,13 +113,6 @@ class Executioner:
             if time.monotonic() > deadline:
                 raise NotBack(f"{part} (process {pid}) outlives SIGKILL by {COME_BACK_S:g} s")
             await asyncio.sleep(POLL_S)
-
-    async def _leader(self) -> str | None:
-        for part, port in self.health_ports.items():
-            answer = await _ask(f"http://{LOOPBACK}:{port}/healthz")
-            if answer is not None and Role.LEADING.value in answer.get("roles", {}).values():
-                return part
-        return None
 
     async def _table(self) -> str | None:
         status = await _ask(f"http://{LOOPBACK}:{self.stage.web_port}/v1/status")

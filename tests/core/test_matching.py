@@ -154,28 +154,29 @@ def test_a_class_that_began_to_wait_is_asked_by_its_newest_head() -> None:
     assert urgent.dispatch is not None
 
 
-def test_an_urgent_action_in_the_middle_of_a_pass_comes_first() -> None:
-    """Two workers of two zones got room; the pass is under way when an urgent action joins what waits for the second one."""
+def test_urgent_actions_in_the_middle_of_a_pass_come_first() -> None:
+    """Two workers of two zones got room; the pass is under way when urgent actions join what waits for them."""
     w = world()
     workers = [w.add_worker(0, zone) for zone in (1, 2)]
     for worker in workers:
         worker.paused = True
         w.matcher.refresh(worker)
-    waiting = {1: operation(10_000, zoned(910, "z1")), 2: operation(10_001, zoned(911, "z2"))}
-    for op in waiting.values():
+    waiting = [operation(10_001, zoned(910, "z1")), operation(10_000, zoned(911, "z2"))]
+    for op in waiting:
         w.matcher.enqueue(op)
     assert w.matcher.next_match() is None
-    for worker in workers[::-1]:
+    for worker in workers:
         worker.paused = False
         w.matcher.refresh(worker)
     match = w.matcher.next_match()
     assert match is not None
     assert match.operation is waiting[1]
-    urgent = operation(5, waiting[2].demand)
-    w.matcher.enqueue(urgent)
+    urgent = [operation(6, waiting[0].demand), operation(5, waiting[1].demand)]
+    for op in urgent:
+        w.matcher.enqueue(op)
     match = w.matcher.next_match()
     assert match is not None
-    assert (match.operation, match.worker) == (urgent, workers[1])
+    assert (match.operation, match.worker) == (urgent[1], workers[1])
 
 
 def test_room_in_one_pool_counts_although_another_lost_some() -> None:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -21,16 +22,19 @@ from events.codec import decode_event
 from events.facts import ActionQueued, Configured
 from events.payloads import canonical_requirements
 from events.reasons import Outcome, RequeueCause
-from streams.client import FactPublisher, PlacementReader
+from streams.client import FactPublisher, PlacementEnded, PlacementReader
 from streams.effects import record_of
 from streams.kafka_log import KafkaLog
 from streams.provisioning import provision
 from streams.topics import EVENTS, FACTS
-from tests.streams.scheduling import deciding, until
+from tests.contract.cuttable import wire_to
+from tests.streams.scheduling import deciding, serving, until, worker
+from tests.streams.test_worker import Held
 from tests.streams.test_worker_process import alive
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
+Kind = TypeVar("Kind")
 
 
 class Site:
@@ -59,6 +63,14 @@ class Site:
 
     def publisher(self) -> FactPublisher:
         return FactPublisher(self.bootstrap, prefix=self.prefix)
+
+    async def event(self, kind: type[Kind]) -> Kind:
+        """The first event of a kind, once it is there."""
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                for event in await self.events():
+                    if isinstance(event, kind):
+                        return event
 
     async def events(self) -> list[e.Event]:
         """Every committed event so far."""
@@ -111,13 +123,13 @@ async def test_a_worker_process_runs_commands_and_drains_on_sigterm(
     kafka: str, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
 ) -> None:
     async with site(kafka) as here, here.publisher() as publisher:
-        worker = here.start(
+        process = here.start(
             *("worker", "run", "--cores", "2", "--memory-kib", "100000", "--name", "real-1"),
             *("--property", "os=linux"),
             log_to=tmp_path / "worker.log",
             HEADWAY_SECRET_TOKEN="not-for-the-log",
         )
-        processes.append(worker)
+        processes.append(process)
         quick = await publisher.queue(
             argv=["/bin/sh", "-c", "echo here; exit 7"], requirements={"cpu_millis": 1000, "os": "linux"}
         )
@@ -128,11 +140,11 @@ async def test_a_worker_process_runs_commands_and_drains_on_sigterm(
         script = f"touch {started}; while [ ! -e {go_on} ]; do sleep 0.05; done; echo drained"
         slow = await publisher.queue(argv=["/bin/sh", "-c", script], requirements={"cpu_millis": 1000})
         await until(started.exists, deadline_s=DEADLINE_S)
-        worker.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
         left = await publisher.queue(argv=["/bin/true"], requirements={"cpu_millis": 1000})
         go_on.touch()
         assert (await publisher.wait(slow, timeout_s=DEADLINE_S)).succeeded
-        assert await ended(worker) == 0, (tmp_path / "worker.log").read_text()
+        assert await ended(process) == 0, (tmp_path / "worker.log").read_text()
 
         events = await here.events()
         tails = [event.stdout_tail for event in events if isinstance(event, e.OperationFinished)]
@@ -167,6 +179,27 @@ async def test_a_worker_that_is_killed_leaves_no_process_and_its_action_runs_els
         assert finished.endpoint == "b"
         requeued = [event for event in await here.events() if isinstance(event, e.OperationRequeued)]
         assert [event.cause for event in requeued] == [RequeueCause.WORKER_TIMEOUT]
+
+
+@pytest.mark.kafka
+async def test_a_second_sigterm_kills_what_runs_and_the_worker_says_that_it_left(
+    kafka: str, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    async with site(kafka) as here, here.publisher() as publisher:
+        said = tmp_path / "worker.log"
+        process = here.start("worker", "run", "--cores", "1", "--memory-kib", "1000", "--name", "a", log_to=said)
+        processes.append(process)
+        pid = tmp_path / "pid"
+        await publisher.queue(argv=["/bin/sh", "-c", f"trap '' TERM; echo $$ > {pid}; while :; do sleep 0.1; done"])
+        await until(lambda: pid.exists() and bool(pid.read_text()), deadline_s=DEADLINE_S)
+        process.send_signal(signal.SIGTERM)
+        await here.event(e.WorkerDrained)
+        process.send_signal(signal.SIGTERM)
+        assert await ended(process) == 1
+        assert "error [worker-stopped]: a: stopped by a second signal" in said.read_text()
+        assert not alive(int(pid.read_text()))
+        requeued = await here.event(e.OperationRequeued)
+        assert requeued.cause is RequeueCause.WORKER_GONE
 
 
 @pytest.mark.kafka
@@ -229,3 +262,39 @@ async def test_the_commands_publish_and_follow(
             assert [placement.offset for placement in await reader.read(timeout_ms=5_000)] == [
                 row["offset"] for row in rows[2:]
             ]
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+async def test_a_worker_cut_off_for_less_than_its_timeout_goes_on_and_for_longer_starts_over(kafka: str) -> None:
+    async with site(kafka, worker_timeout_s=4) as here, here.publisher() as publisher, wire_to(kafka) as wire:
+        log = KafkaLog(wire.address, prefix=here.prefix, timeout_ms=2_000)
+        one, held = worker("cut-off"), Held()
+        try:
+            async with serving(log, one, executor=held) as runtime:
+                first = await publisher.queue(requirements={"cpu_millis": 1000})
+                await until(lambda: len(held.runs) == 1)
+                wire.cut()
+                held.end(held.started[0])  # its report has to wait
+                second = await publisher.queue(requirements={"cpu_millis": 1000})
+                wire.mend()
+                assert (await publisher.wait(first, timeout_s=DEADLINE_S)).succeeded
+                await until(lambda: len(held.started) == 2, deadline_s=DEADLINE_S)
+                assert runtime.stats.connects == 1
+
+                wire.cut()
+                async with PlacementReader(here.log) as reader:
+                    async with asyncio.timeout(DEADLINE_S):
+                        requeued = await anext(aiter(reader))
+                assert isinstance(requeued, PlacementEnded)
+                assert requeued.cause is RequeueCause.WORKER_TIMEOUT
+                wire.mend()
+                await until(
+                    lambda: len(held.started) == 3, "it runs again, under a new connection", deadline_s=DEADLINE_S
+                )
+                assert held.stopped == held.started[1:2]
+                assert runtime.stats.connects == 2
+                held.end(held.started[2])
+                assert (await publisher.wait(second, timeout_s=DEADLINE_S)).succeeded
+        finally:
+            await log.close()

@@ -319,7 +319,8 @@ def _lose_place_in(monkeypatch: pytest.MonkeyPatch, partition: Partition) -> Non
 
 
 async def test_a_log_that_was_away_is_read_on_where_it_had_been(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, end_offset = MemoryFollower.read, MemoryFollower.end_offset
+    read, end_offset, follow = MemoryFollower.read, MemoryFollower.end_offset, MemoryLog.follow
+    followed: list[dict[Partition, int | None]] = []
     failures = {"read": 0, "end_offset": 0}
 
     def away(follower: MemoryFollower, what: str) -> None:
@@ -335,8 +336,14 @@ async def test_a_log_that_was_away_is_read_on_where_it_had_been(monkeypatch: pyt
         away(follower, "end_offset")
         return await end_offset(follower, partition)
 
+    async def following(log: MemoryLog, partitions: dict[Partition, int | None], **more: bool) -> MemoryFollower:
+        if (WORKER_COMMANDS, 0) in partitions:
+            followed.append(dict(partitions))
+        return await follow(log, partitions, **more)
+
     monkeypatch.setattr(MemoryFollower, "read", reading)
     monkeypatch.setattr(MemoryFollower, "end_offset", asking)
+    monkeypatch.setattr(MemoryLog, "follow", following)
     async with scheduler() as log:
         one, held = worker(), Held()
         async with serving(log, one, executor=held) as runtime, FactPublisher(log) as publisher:
@@ -345,6 +352,8 @@ async def test_a_log_that_was_away_is_read_on_where_it_had_been(monkeypatch: pyt
             await until(lambda: len(held.runs) == 2)
             assert failures["read"] == 0
             assert runtime.stats.connects == 1, "nothing was missed, so there is nothing to ask for"
+            assert len(followed) == 3, "a follower that failed is given up"
+            assert followed[2][(WORKER_COMMANDS, 0)] == log.records((WORKER_COMMANDS, 0))[-1].offset + 1
             failures["end_offset"] = 1
             _lose_place_in(monkeypatch, (WORKER_COMMANDS, 0))
             await until(lambda: runtime.stats.connects == 2 and one.admitted)
