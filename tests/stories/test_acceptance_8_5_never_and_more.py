@@ -56,14 +56,16 @@ def test_fails_after_the_timeout_on_a_wrong_shape_fleet(story):
 def test_a_capable_joiner_runs_it(story):
     impatient(story).given(queue("a", cpu=99), alive(29), connect("w2", cpu=128))
     assert story.endpoints["a"] == "w2"
-    story.given(alive(60))
+    story.given(queue("b", cpu=99), alive(60))
     assert row(story, "a").stage is Stage.EXECUTING
+    assert story.waiting() == ["b"], "the joiner is busy, which is not never"
 
 
 def test_the_clock_restarts_when_that_one_leaves(story):
-    impatient(story).given(queue("a", cpu=99), alive(20), connect("w2", cpu=128), drain("w2"))
+    impatient(story).given(queue("a", cpu=99), queue("first", cpu=128, priority=9), alive(20), connect("w2", cpu=128))
+    assert story.endpoints == {"first": "w2"}
     story.given(alive(5), gone("w2"), alive(20), alive(8))
-    assert outcome(story, "a") is Outcome.UNSPECIFIED, "48 s after it was queued, 28 s after the capable one left"
+    assert outcome(story, "a") is Outcome.UNSPECIFIED, "53 s after it was queued, 28 s after the capable one left"
     story.given(alive(3))
     assert outcome(story, "a") is Outcome.UNSATISFIABLE
 
