@@ -25,7 +25,6 @@ from tests.stories.notation import (
     cancel,
     configure,
     connect,
-    drain,
     finish,
     gone,
     queue,
