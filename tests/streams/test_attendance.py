@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from events import events as e
 from events import facts
 from events.codec import decode_fact
 from events.reasons import Outcome, PlacementEnd
@@ -17,7 +18,7 @@ from streams.log import Outgoing, Partition
 from streams.memory_log import MemoryLog
 from streams.provisioning import provision
 from streams.topics import FACTS, PLACEMENTS
-from tests.streams.scheduling import until
+from tests.streams.scheduling import events_in, scheduler, until
 
 ALWAYS_S = 0.02
 
@@ -172,6 +173,26 @@ async def test_a_keepalive_that_does_not_reach_the_log_is_said_and_does_not_end_
         await until(lambda: len(of_clients(log)) > before, "heard again")
         await finish(log, name)
         assert (await waiting).succeeded
+
+
+async def test_an_operation_lives_as_long_as_its_client_waits() -> None:
+    async with (
+        scheduler(client_action_timeout_s=1) as log,
+        FactPublisher(log, heard_every_s=0.2) as publisher,
+        FactPublisher(log) as other,
+    ):
+        name = await publisher.queue(attached=True)
+        forgotten = await other.queue(attached=True)
+        waiting = asyncio.create_task(publisher.wait(name))
+        ended = asyncio.create_task(other.wait(forgotten, attached=False))
+        assert (await asyncio.wait_for(ended, 20)).outcome is Outcome.ABANDONED
+        begun = len(events_in(log, e.Ticked))
+        await until(lambda: len(events_in(log, e.Ticked)) >= begun + 3, "the timeout passed once more")
+        assert not waiting.done()
+        waiting.cancel()
+        finished = lambda: [event.outcome for event in events_in(log, e.OperationFinished)]  # noqa: E731
+        await until(lambda: len(finished()) == 2, "ended at once")
+        assert finished() == [Outcome.ABANDONED] * 2
 
 
 @pytest.mark.parametrize(
