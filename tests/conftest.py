@@ -20,6 +20,9 @@ from streams.broker import BrokerSettings, bring_down, bring_up
 from streams.broker.probe import ask, split_address
 from tests.container_engine import ContainerEngine, NoEngine, engine_for_tests
 
+# Before anything imports it, wherever that is: its assertions are the stories' own.
+pytest.register_assert_rewrite("tests.stories.story")
+
 _why_no_containers = pytest.StashKey[str]()
 
 

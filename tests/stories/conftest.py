@@ -2,9 +2,7 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.stories.story")
-
-from tests.stories.story import Story  # noqa: E402  (its asserts are rewritten only when it is imported after that line)
+from tests.stories.story import Story
 
 
 @pytest.fixture
