@@ -82,15 +82,6 @@ class Forward:
         """Its client_operation_id there."""
         return self.action.client_operation_id
 
-    @property
-    def goes_round(self) -> bool:
-        """Whether it came from where it would be sent: itself, or an instance of this log that forwards to its own."""
-        if not self.target.is_here:
-            return False
-        there = self.target.instance
-        from_there = re.fullmatch(re.escape(there) + r"/op-\d+", self.client_operation_id)
-        return there == self.instance or from_there is not None
-
 
 class Forwards:
     """Operations of one shard that stand with others. Give it every event of FORWARD_KINDS in order."""
@@ -203,6 +194,22 @@ class Forwards:
         while next(iter(self.withdrawn.values())).withdrawn_at_us < event.at_us - CANCEL_AGAIN_US:
             self.withdrawn.popitem(last=False)
         return forward
+
+    def goes_round(self, forward: Forward) -> bool:
+        """Whether instances of this log hand the operation on in a circle, as far as this shard knows their configurations.
+
+        Of an instance of another shard it only knows that an operation came from there, by its name.
+        """
+        seen = [forward.instance]
+        target: Target | None = forward.target
+        while target is not None and target.is_here:
+            if target.instance in seen:
+                return True
+            seen.append(target.instance)
+            upstream = self._upstreams.get(target.instance)
+            target = None if upstream is None else target_of(upstream)
+        there = re.escape(forward.target.instance)
+        return forward.target.is_here and re.fullmatch(there + r"/op-\d+", forward.client_operation_id) is not None
 
     def all(self) -> Iterator[Forward]:
         """Those that are open, then those that are withdrawn."""

@@ -311,7 +311,7 @@ class UpstreamRelay:
             self._let_go(leg)
         elif forward.operation_id not in self._forwards.open:
             self._let_go(leg)  # it came back, and the log here knows
-        elif forward.goes_round:
+        elif self._forwards.goes_round(forward):
             self._refuse(leg, f"it would go round in a circle: instance {there!r} hands on to where it came from")
         elif leg.reported not in ENDED:
             if not leg.arrived and leg.seen is None:

@@ -175,13 +175,23 @@ async def test_what_the_log_there_never_takes_is_refused_alone() -> None:
         assert "over the limit of 1048576 bytes" in end.message
 
 
-@pytest.mark.parametrize(("first", "second"), [("front", "front"), ("main", "front")])
-async def test_what_would_go_round_in_a_circle_is_refused(first: str, second: str) -> None:
-    configs = {"front": upstream(first)} if first == "front" else {"front": upstream("main"), "main": upstream("front")}
+@pytest.mark.parametrize("others", [[], ["b"], ["b", "c"]])
+async def test_what_would_go_round_in_a_circle_is_refused(others: list[str]) -> None:
+    ring = ["front", *others]
+    configs = {name: upstream(after) for name, after in zip(ring, [*others, "front"], strict=True)}
     async with configured(**configs) as log, edges(log):
         message = await refused(log, queued("mine"))
         assert "circle" in message
-        assert len(events_in(log, e.OperationQueued)) == len(configs)
+        assert len(events_in(log, e.OperationQueued)) == 1
+
+
+def test_what_came_from_another_shard_is_not_sent_back() -> None:
+    events = front_events()
+    assert isinstance(events[3], e.OperationQueued)
+    events[3].client_operation_id = "main/op-77"
+    forwards = folded(*events)
+    assert forwards.goes_round(forwards.open[5])
+    assert not (plain := folded(*front_events())).goes_round(plain.open[5])
 
 
 # -- dying and being away ---------------------------------------------------------------------------------------------------
