@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from events import events as e
 from events import facts
 from events.payloads import Command
-from events.reasons import RunResult
+from events.reasons import RequeueCause, RunResult
+from streams.client import FactPublisher
 from streams.placements import ActionPlaced
 from streams.worker.capacity import Amounts, Ledger
 from streams.worker.executors import ProcessExecutor
@@ -20,6 +22,7 @@ from streams.worker.memory import GroupMemory
 from streams.worker.process import MemoryLimit, ProcessRun
 from streams.worker.protocol import Identity, Publish, RunReport, WorkerProtocol
 from streams.worker.secret_source import SecretSource
+from tests.streams.scheduling import events_in, scheduler, serving, worker
 
 pytestmark = pytest.mark.skipif(not GroupMemory.is_possible(), reason="this machine does not show what processes use")
 
@@ -124,6 +127,23 @@ async def test_the_executor_limits_a_run_to_what_its_action_asked_for(asked_kib:
     finally:
         await executor.close()
     assert report.result is ends
+
+
+async def test_a_run_that_was_killed_for_memory_goes_on_with_a_larger_reservation() -> None:
+    argv = [sys.executable, "-I", "-S", "-c", TAKE_MIB.format(mib=90, s=0.6)]
+    executor = ProcessExecutor(SecretSource(), memory=GroupMemory())
+    async with (
+        scheduler(memory_escalation={"percent": 400}) as log,
+        serving(log, worker(memory_kib=1 << 20), executor=executor),
+        FactPublisher(log) as publisher,
+    ):
+        name = await publisher.queue(argv=argv, requirements={"cpu_millis": 1000, "memory_kib": 50 << 10})
+        finished = await publisher.wait(name, timeout_s=DEADLINE_S)
+        requeued = [event for event in events_in(log, e.OperationRequeued) if isinstance(event, e.OperationRequeued)]
+    assert finished.succeeded
+    assert [(event.cause, event.escalations, event.job_failures) for event in requeued] == [
+        (RequeueCause.ESCALATED, 1, 0)
+    ]
 
 
 @pytest.mark.parametrize("admits", [True, False])
