@@ -28,8 +28,10 @@ def decide(shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str 
     """
     step = Step(shard, offset, append_us, max(shard.now_us, append_us), type(fact).__name__, key)
     note_silence(step)
-    fire_due(step)
-    if key and key in shard.parked_keys and type(fact) is not f.KeyReleased:
+    timers = shard.timers
+    if timers and timers[0][0] <= step.now_us:
+        fire_due(step)
+    if key in shard.parked_keys and key and type(fact) is not f.KeyReleased:
         step.ignore(IgnoreReason.KEY_PARKED, getattr(fact, "instance", ""), key)
     else:
         RULES[type(fact)](step, fact)

@@ -17,6 +17,8 @@ from events.evolving.waiting import WAITING_FOLDS
 from events.evolving.workers import WORKERS_FOLDS
 from events.state import Shard
 
+LeaderElected = e.LeaderElected
+
 
 def evolve(shard: Shard, event: e.Event) -> None:
     """Apply `event`. Raises SequenceBroken when it does not follow the last one."""
@@ -28,7 +30,7 @@ def evolve(shard: Shard, event: e.Event) -> None:
     HANDLERS[type(event)](shard, event)
     shard.seq = event.seq
     shard.now_us = event.at_us
-    if type(event) is not e.LeaderElected:
+    if type(event) is not LeaderElected:
         shard.position = event.cause_offset
 
 

@@ -78,26 +78,29 @@ class Transaction:
         """
         chain, epoch, size_bytes, turned_away = self.chain, self._leader_epoch, 0, False
         records, placements, commands = self.events, self.placements, self.commands
-        before = len(records), len(placements), len(commands)
+        before_events, before_placements, before_commands = len(records), len(placements), len(commands)
         try:
+            encode = self._encode
             for event in events:
-                value, chain = self._encode(event, epoch, chain)
+                value, chain = encode(event, epoch, chain)
                 size_bytes += len(value)
                 records.append(_outgoing(Outgoing, (value, None, ())))
                 if type(event) in _TURNED_AWAY:
                     turned_away = True
-            last_seq = nth = 0
-            for topic_kind, key, kind, instance, seq, value in outbounds:
-                size_bytes += len(value)
-                last_seq, nth = seq, nth + 1 if seq == last_seq else 0
-                outgoing = _outgoing(Outgoing, (value, key.encode(), self._headers.of(kind, instance, seq, nth)))
-                (placements if topic_kind == "placement" else commands).append(outgoing)
+            if outbounds:
+                headers_of, last_seq, nth = self._headers.of, 0, 0
+                for topic_kind, key, kind, instance, seq, value in outbounds:
+                    size_bytes += len(value)
+                    nth = nth + 1 if seq == last_seq else 0
+                    last_seq = seq
+                    outgoing = _outgoing(Outgoing, (value, key.encode(), headers_of(kind, instance, seq, nth)))
+                    (placements if topic_kind == "placement" else commands).append(outgoing)
             if record is not None and turned_away and (letter := dead_letter(record, events, self._shard)) is not None:
                 size_bytes += len(letter.value)
                 self.dead_letters.append(letter)
         except BaseException:
             # What cannot be encoded is taken out again whole: the facts before it are still good to be committed.
-            del records[before[0] :], placements[before[1] :], commands[before[2] :]
+            del records[before_events:], placements[before_placements:], commands[before_commands:]
             raise
         if record is not None:
             self.facts += 1

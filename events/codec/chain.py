@@ -12,14 +12,14 @@ CHAIN_BYTES = 16
 GENESIS_CHAIN = bytes(CHAIN_BYTES)
 """What stands for the chain of the record before the first."""
 
-_TAG = bytes([15 << 3 | 2, CHAIN_BYTES])
-_SUFFIX_BYTES = len(_TAG) + CHAIN_BYTES
+CHAIN_TAG = bytes([15 << 3 | 2, CHAIN_BYTES])
+_SUFFIX_BYTES = len(CHAIN_TAG) + CHAIN_BYTES
 
 
 def link(body: bytes, previous_chain: bytes) -> tuple[bytes, bytes]:
     """The record for `body` and its chain."""
     chain = blake2b(previous_chain + body, digest_size=CHAIN_BYTES).digest()
-    return body + _TAG + chain, chain
+    return body + CHAIN_TAG + chain, chain
 
 
 def chain_of(value: bytes) -> bytes:
@@ -28,7 +28,7 @@ def chain_of(value: bytes) -> bytes:
     Raises:
         ChainBroken: the record does not end in a chain.
     """
-    if value[-_SUFFIX_BYTES:-CHAIN_BYTES] != _TAG:
+    if value[-_SUFFIX_BYTES:-CHAIN_BYTES] != CHAIN_TAG:
         raise ChainBroken(
             f"a record of {len(value)} bytes does not end in a chain digest, so it was not written by a decider; "
             "restore the event log from an export, or start a new log generation with 'headway import'"

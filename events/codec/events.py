@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Container
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from events.codec import hot_events
-from events.codec.chain import link
+from events.codec.chain import CHAIN_BYTES, CHAIN_TAG
 from events.codec.fields import FieldUnreadable, Mapping, mappings
 from events.errors import UnknownEvent
 from events.events import EVENT_KINDS, Event, LeaderElected
@@ -16,6 +17,9 @@ from proto.gen.headway.v1 import events_pb2
 _ENVELOPE = frozenset({"seq", "at_us", "cause_offset", "leader_epoch"})
 _BY_ONEOF: dict[str, Mapping] = mappings(EVENT_KINDS.values(), events_pb2.Event, _ENVELOPE)
 _BY_KIND: dict[type, Mapping] = {mapping.kind: mapping for mapping in _BY_ONEOF.values()}
+
+USES = 4096
+"""Records for which messages are reused before new ones are made."""
 
 _REMEDY = "run a build at least as new as the one that wrote it, or restore the event log from an export"
 
@@ -37,18 +41,30 @@ def _parsed(value: bytes) -> Any:
 
 
 class EventEncoder:
-    """Makes records of events. It reuses messages, so it belongs to one thread; `encode_event` keeps one per thread."""
+    """Makes records of events. It reuses messages, so it belongs to one thread; `encode_event` keeps one per thread.
 
-    __slots__ = ("_write",)
+    A message keeps the memory of every text that was ever set in it until it is let go, so after `USES` records there are new ones.
+    """
+
+    __slots__ = ("_left", "_write")
 
     def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
+        self._left = USES
         self._write = hot_events.writers()
 
     def encode(self, event: Event, leader_epoch: int, chain: bytes) -> tuple[bytes, bytes]:
         """See `encode_event`."""
+        self._left -= 1
+        if not self._left:
+            self._renew()
         write = self._write.get(type(event))
         body = plain_body(event, leader_epoch) if write is None else write(event, leader_epoch)
-        return link(body, chain)
+        # As `link`, written out: four times in each life cycle.
+        chain = blake2b(chain + body, digest_size=CHAIN_BYTES).digest()
+        return body + CHAIN_TAG + chain, chain
 
 
 class _PerThread(threading.local):

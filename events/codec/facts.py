@@ -23,21 +23,35 @@ JSON_CONTENT_TYPE = b"application/json"
 _BY_ONEOF: dict[str, Mapping] = mappings(FACT_KINDS.values(), facts_pb2.Fact)
 _BY_KIND: dict[type, Mapping] = {mapping.kind: mapping for mapping in _BY_ONEOF.values()}
 
+USES = 4096
+"""Records for which messages are reused before new ones are made."""
+
 _LENGTH_DELIMITED = 2
+_parse = facts_pb2.Fact.FromString
 
 
 class FactCodec:
-    """Makes records of facts and reads them. It reuses messages, so it belongs to one thread; the functions keep one per thread."""
+    """Makes records of facts and reads them. It reuses messages, so it belongs to one thread; the functions keep one per thread.
 
-    __slots__ = ("_read", "_write")
+    A message keeps the memory of every text that was ever set in it until it is let go, so after `USES` records there are new ones.
+    """
+
+    __slots__ = ("_known", "_left", "_read", "_write")
 
     def __init__(self) -> None:
-        known = hot_facts.KnownRequirements()
-        self._write = hot_facts.writers(known)
-        self._read = hot_facts.readers(known)
+        self._known = hot_facts.KnownRequirements()
+        self._read = hot_facts.readers(self._known)
+        self._renew()
+
+    def _renew(self) -> None:
+        self._left = USES
+        self._write = hot_facts.writers(self._known)
 
     def encode(self, fact: Fact) -> bytes:
         """See `encode_fact`."""
+        self._left -= 1
+        if not self._left:
+            self._renew()
         write = self._write.get(type(fact), plain_record)
         try:
             return write(fact)
@@ -50,7 +64,7 @@ class FactCodec:
         if headers and is_json(headers):
             return _from_json(value)
         try:
-            message = facts_pb2.Fact.FromString(value)
+            message = _parse(value)
         except DecodeError:
             rule = "a record is a protobuf Fact, or JSON with the header 'content-type: application/json'"
             return unreadable(InvalidFact("", "", _excerpt(value), rule))
@@ -59,8 +73,11 @@ class FactCodec:
             return unreadable(_no_kind(message, value))
         try:
             read = self._read.get(name)
-            fact = None if read is None else read(message)
-            return plain_fact(message, name) if fact is None else fact
+            if read is not None:
+                fact = read(message, len(value))
+                if fact is not None:
+                    return fact
+            return plain_fact(message, name)
         except InvalidFact as error:
             part = getattr(message, name)
             key = getattr(part, "client_operation_id", "") or getattr(part, "endpoint", "") or getattr(part, "key", "")

@@ -33,8 +33,8 @@ from proto.gen.headway.v1 import facts_pb2
 Write = Callable[[Any], bytes]
 """A fact to its record; raises InvalidFact."""
 
-Read = Callable[[Any], f.Fact | None]
-"""A parsed `Fact` message to the fact; None where the plain form has to say what is wrong; raises InvalidFact."""
+Read = Callable[[Any, int], f.Fact | None]
+"""(a parsed `Fact` message, bytes of its record) to the fact; None where the plain form has to say what is wrong; raises InvalidFact."""
 
 _ENV_TAG, _INPUTS_TAG = b"\x12", b"\x1a"
 """How the fields 2 and 3 of a `Command` start on the wire."""
@@ -83,6 +83,28 @@ class KnownRequirements:
         if len(self._canonical) >= self.max_entries:
             self._canonical.clear()
         self._canonical[data] = canonical
+
+
+class KnownNames:
+    """Endpoints that were checked before: one string object for each, so that its hash is worked out once. Bounded."""
+
+    __slots__ = ("endpoints", "max_entries")
+
+    def __init__(self, max_entries: int = 65_536) -> None:
+        self.max_entries = max_entries
+        self.endpoints: dict[str, str] = {}
+
+    def endpoint(self, name: str) -> str:
+        """The endpoint, remembered if it is a valid one; "" otherwise."""
+        known = self.endpoints.get(name)
+        if known is not None:
+            return known
+        if not 0 < len(name) <= MAX_NAME_CHARS or name.split() != [name]:
+            return ""
+        if len(self.endpoints) >= self.max_entries:
+            self.endpoints.clear()
+        self.endpoints[name] = name
+        return name
 
 
 def _of_dispatch(fact: f.DispatchAccepted | f.ActionFinished) -> bool:
@@ -271,7 +293,7 @@ def writers(known: KnownRequirements) -> dict[type, Write]:
 
 
 def _queued_reader(known: KnownRequirements) -> Read:
-    def read(message: Any) -> f.ActionQueued:
+    def read(message: Any, size_bytes: int) -> f.ActionQueued:
         part = message.action_queued
         requirements = part.requirements.SerializeToString() if part.HasField("requirements") else b""
         if requirements:
@@ -282,84 +304,127 @@ def _queued_reader(known: KnownRequirements) -> Read:
         else:
             digest = NO_DIGEST
         command = part.command.SerializeToString() if part.HasField("command") else b""
+        instance, client_operation_id = part.instance, part.client_operation_id
+        queued_at_us = part.queued_at_us
+        timeout_us, expected_duration_us = part.timeout_us, part.expected_duration_us
         fact = f.ActionQueued(
-            part.instance,
-            part.client_operation_id,
+            instance,
+            client_operation_id,
             requirements,
             part.priority,
-            part.queued_at_us,
+            queued_at_us,
             part.client_id,
             part.invocation_id,
             part.attached,
             digest,
             part.cacheable,
             part.skip_cache_lookup,
-            part.timeout_us,
-            part.expected_duration_us,
+            timeout_us,
+            expected_duration_us,
             command,
             part.target_id,
             part.mnemonic,
         )
-        if not (_queued_holds(fact) and _only_arguments(command)):
+        short = (
+            size_bytes - len(command) <= MAX_NAME_CHARS  # so small a record has no text that is too long
+            and instance
+            and client_operation_id
+            and queued_at_us <= U63_MAX
+            and timeout_us <= MAX_DURATION_US
+            and expected_duration_us <= MAX_DURATION_US
+            and (digest is NO_DIGEST or (MIN_HASH_BYTES <= len(digest[0]) <= MAX_HASH_BYTES and digest[1] <= U63_MAX))
+        )
+        if not (short or _queued_holds(fact)) or (command and not _only_arguments(command)):
             check_fact(fact)
         return fact
 
     return read
 
 
-def _accepted(message: Any) -> f.DispatchAccepted:
-    part = message.dispatch_accepted
-    fact = f.DispatchAccepted(part.instance, part.endpoint, part.connection_id, part.dispatch_id)
-    if not _of_dispatch(fact):
-        check_fact(fact)
-    return fact
+def _accepted_reader(names: KnownNames) -> Read:
+    known, new = names.endpoints.get, names.endpoint
+
+    def read(message: Any, size_bytes: int) -> f.DispatchAccepted:
+        part = message.dispatch_accepted
+        endpoint = part.endpoint
+        endpoint = known(endpoint) or new(endpoint) or endpoint
+        instance, dispatch_id = part.instance, part.dispatch_id
+        fact = f.DispatchAccepted(instance, endpoint, part.connection_id, dispatch_id)
+        if (
+            size_bytes > MAX_NAME_CHARS
+            or not instance
+            or not 0 < dispatch_id <= U63_MAX
+            or endpoint not in names.endpoints
+        ):
+            check_fact(fact)
+        return fact
+
+    return read
 
 
-def _finished(message: Any) -> f.ActionFinished | None:
-    part = message.action_finished
-    result = _RESULTS.get(part.result)
-    if result is None:
-        return None
-    if part.HasField("usage"):
-        used = part.usage
-        usage = Usage(used.wall_us, used.cpu_us, used.peak_memory_kib)
-    else:
-        usage = NO_USAGE
-    fact = f.ActionFinished(
-        part.instance,
-        part.endpoint,
-        part.connection_id,
-        part.dispatch_id,
-        result,
-        part.exit_code,
-        part.message,
-        part.stdout_tail,
-        part.stderr_tail,
-        usage,
-    )
-    if not _finished_holds(fact):
-        check_fact(fact)
-    return fact
+def _finished_reader(names: KnownNames) -> Read:
+    known, new = names.endpoints.get, names.endpoint
+
+    def read(message: Any, size_bytes: int) -> f.ActionFinished | None:
+        part = message.action_finished
+        result = _RESULTS.get(part.result)
+        if result is None:
+            return None
+        if part.HasField("usage"):
+            used = part.usage
+            usage = Usage(used.wall_us, used.cpu_us, used.peak_memory_kib)
+        else:
+            usage = NO_USAGE
+        endpoint = part.endpoint
+        endpoint = known(endpoint) or new(endpoint) or endpoint
+        instance, dispatch_id = part.instance, part.dispatch_id
+        fact = f.ActionFinished(
+            instance,
+            endpoint,
+            part.connection_id,
+            dispatch_id,
+            result,
+            part.exit_code,
+            part.message,
+            part.stdout_tail,
+            part.stderr_tail,
+            usage,
+        )
+        if (
+            size_bytes > MAX_NAME_CHARS
+            or not instance
+            or not 0 < dispatch_id <= U63_MAX
+            or endpoint not in names.endpoints
+            or (usage is not NO_USAGE and max(usage) > U63_MAX)
+        ) and not _finished_holds(fact):
+            check_fact(fact)
+        return fact
+
+    return read
 
 
-def _reported(message: Any) -> f.WorkerReported:
-    part = message.worker_reported
-    fact = f.WorkerReported(
-        part.instance,
-        part.endpoint,
-        part.connection_id,
-        part.free_memory_kib if part.HasField("free_memory_kib") else None,
-    )
-    if not _reported_holds(fact):
-        check_fact(fact)
-    return fact
+def _reported_reader(names: KnownNames) -> Read:
+    known, new = names.endpoints.get, names.endpoint
+
+    def read(message: Any, size_bytes: int) -> f.WorkerReported:
+        part = message.worker_reported
+        endpoint = part.endpoint
+        endpoint = known(endpoint) or new(endpoint) or endpoint
+        free_kib = part.free_memory_kib if part.HasField("free_memory_kib") else None
+        fact = f.WorkerReported(part.instance, endpoint, part.connection_id, free_kib)
+        if not _reported_holds(fact):
+            check_fact(fact)
+        return fact
+
+    return read
 
 
 def readers(known: KnownRequirements) -> dict[str, Read]:
     """Readers by the name of the oneof field; for one thread."""
+    names = KnownNames()
     return {
         "action_queued": _queued_reader(known),
-        "dispatch_accepted": _accepted,
-        "action_finished": _finished,
-        "worker_reported": _reported,
+        "dispatch_accepted": _accepted_reader(names),
+        "action_finished": _finished_reader(names),
+        "worker_reported": _reported_reader(names),
     }

@@ -14,8 +14,8 @@ def place(step: Step) -> None:
         if instance.config.hold is not None:
             _place_around_hold(step, instance)
         elif not instance.paused:
-            matcher = instance.matcher
-            while (match := matcher.next_match()) is not None:
+            next_match = instance.matcher.next_match
+            while (match := next_match()) is not None:
                 _dispatch(step, match)
 
 

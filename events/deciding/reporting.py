@@ -22,8 +22,10 @@ def _held(
     step: Step, fact: f.DispatchAccepted | f.DispatchDeclined | f.ActionFinished
 ) -> tuple[Worker, Dispatch | None] | None:
     """The worker and what it holds under the dispatch id; None after the fact was ignored or rejected."""
-    worker = step.worker_of(fact.instance, fact.endpoint, fact.connection_id, fact.dispatch_id)
-    if worker is None:
+    instance = step.shard.instances.get(fact.instance)
+    worker = None if instance is None else instance.workers.get(fact.endpoint)
+    if worker is None or worker.connection_id != fact.connection_id:
+        step.worker_of(fact.instance, fact.endpoint, fact.connection_id, fact.dispatch_id)  # says why
         return None
     return worker, worker.running.get(fact.dispatch_id)
 

@@ -26,8 +26,9 @@ class Step:
 
     def emit(self, kind: type, *values: Any, **named: Any) -> None:
         """Make the next event from the fields after the envelope, apply it, keep it."""
-        event = kind(self.shard.seq + 1, self.now_us, self.offset, *values, **named)
-        evolve(self.shard, event)
+        shard = self.shard
+        event = kind(shard.seq + 1, self.now_us, self.offset, *values, **named)
+        evolve(shard, event)
         self.events.append(event)
 
     def intern(self, requirements: bytes) -> int:

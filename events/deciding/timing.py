@@ -31,7 +31,7 @@ SILENCE_US = 3_000_000
 def note_silence(step: Step) -> None:
     """Move every liveness deadline by an outage, before any timer fires: an outage of the log evicts nobody."""
     gap_us = step.append_us - step.shard.now_us
-    if step.shard.now_us and gap_us > SILENCE_US:
+    if gap_us > SILENCE_US and step.shard.now_us:
         step.emit(e.LogSilent, gap_us)
 
 

@@ -26,14 +26,14 @@ def judge(step: Step) -> None:
     """At the end of each fact: say what has become unsatisfiable or satisfiable."""
     for instance in step.shard.instances.values():
         shapes = instance.shapes
+        if not shapes.unjudged and not shapes.changed:
+            continue
         if shapes.changed:
             shapes.changed = False
             waiting = [demand.requirement_id for demand, _ in instance.matcher.demands()]
             asked = sorted(dict.fromkeys([*waiting, *instance.unsatisfiable]))
-        elif shapes.unjudged:
-            asked = list(shapes.unjudged)
         else:
-            continue
+            asked = list(shapes.unjudged)
         shapes.unjudged = {}
         for requirement_id in asked:
             if requirement_id not in shapes.capable:

@@ -19,6 +19,9 @@ from events.indexing import arm_client, arm_run
 from events.reasons import Outcome, RequeueCause
 from events.state import Client, Dispatch, Instance, Operation, Shard, Stage, Worker, sort_key
 
+EXECUTING, FINISHED = Stage.EXECUTING, Stage.FINISHED  # looking a member up takes longer than what is done with it
+FREE_REQUEUES_EXHAUSTED, WORKER_LOSSES_EXHAUSTED = Outcome.FREE_REQUEUES_EXHAUSTED, Outcome.WORKER_LOSSES_EXHAUSTED
+
 PAUSING = (RequeueCause.DECLINED, RequeueCause.BACKPRESSURE, RequeueCause.UNACKNOWLEDGED)
 """Causes that pause the worker until a keepalive lifts it (B3)."""
 
@@ -79,7 +82,7 @@ def _operation_dispatched(shard: Shard, event: e.OperationDispatched) -> None:
     )
     dispatch.heard_at_us = event.at_us
     operation.dispatch = dispatch
-    operation.stage = Stage.EXECUTING
+    operation.stage = EXECUTING
     worker.running[event.seq] = dispatch
     worker.unaccepted += 1
     charge(worker, operation.demand)
@@ -91,7 +94,8 @@ def _operation_dispatched(shard: Shard, event: e.OperationDispatched) -> None:
         shares.virtual_us = max(shares.virtual_us, operation.order.time_us)
     if shard.live:
         instance.matcher.refresh(worker)
-        arm_run(shard, instance, dispatch)
+        if operation.timeout_us or instance.config.max_action_executing_timeout_s:
+            arm_run(shard, instance, dispatch)
 
 
 def _operation_accepted(shard: Shard, event: e.OperationAccepted) -> None:
@@ -155,7 +159,7 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
     else:
         operation.dispatch = None
         worker = dispatch.worker
-        if event.outcome == Outcome.FREE_REQUEUES_EXHAUSTED:
+        if event.outcome == FREE_REQUEUES_EXHAUSTED:
             worker.paused = True
             worker.resume_at_kib = 0
         if not dispatch.revoked:
@@ -166,7 +170,7 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
             promote(shard, worker, event)
         else:
             refresh(shard, worker)
-    operation.stage = Stage.FINISHED
+    operation.stage = FINISHED
     operation.outcome = event.outcome
     operation.job_failures = event.job_failures
     operation.worker_losses = event.worker_losses

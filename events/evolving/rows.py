@@ -57,7 +57,8 @@ def promote(shard: Shard, worker: Worker, event: e.Event) -> None:
     """The worker is the most recent one now (1.3), and heard (W7)."""
     worker.recency = event.seq
     worker.last_seen_us = max(worker.last_seen_us, event.at_us)
-    refresh(shard, worker)
+    if shard.live:
+        shard.instances[worker.instance].matcher.refresh(worker)
 
 
 def enqueue(shard: Shard, instance: Instance, operation: Operation) -> None:

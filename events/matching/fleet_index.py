@@ -275,6 +275,13 @@ class FleetIndex:
             lines = reach.lines()
         self._work.lines_asked += len(lines)
         asks = c.asks
+        if best is None and len(lines) == 1 and self._by_recency:
+            line = lines[0]  # one machine type, which is what most fleets are
+            if asks.amounts and (line.totals[asks.pool_a] < asks.ask_a or line.totals[asks.pool_b] < asks.ask_b):
+                return None
+            whole = c.whole if c.whole is not None and self._asks_whole(c, line.totals) else asks
+            assert isinstance(line, SlotLine), "workers in order of recency stand in no other line"
+            return line.first_fit(whole, self._newest, None)
         for line in lines:
             totals = line.totals
             if asks.amounts and (totals[asks.pool_a] < asks.ask_a or totals[asks.pool_b] < asks.ask_b):

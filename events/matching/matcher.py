@@ -181,6 +181,8 @@ class Matcher:
             seat.free = None
             return
         if self._plain and w.idle_declined_kib is None:
+            if before == w.remaining:
+                return
             seat.free = free = w.remaining.copy()
         else:
             seat.free = free = self._caps.offer(w)
@@ -246,7 +248,7 @@ class Matcher:
         """
         workers, dirty, held = self._dirty_workers, self._dirty_classes, self._held
         if not workers and not dirty.listed and (held is None or not held.dirty):
-            return None
+            return None  # most facts give no room and begin no queue
         if not self._queued:
             workers.clear()
             if held is not None:

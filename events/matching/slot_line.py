@@ -191,6 +191,16 @@ class SlotLine:
 
     def _order(self) -> None:
         touched, members = self.touched, self.members
+        if len(touched) == 1:
+            # One worker, which was promoted: nearly always, since each placement promotes one.
+            (seat,) = touched
+            recency = seat.recency
+            if touched[seat] and recency > self._last:
+                members.move_to_end(seat)
+                self._last = recency
+                self._stale[seat] = None
+                touched.clear()
+                return
         promoted = [seat for seat, moved in touched.items() if moved]
         if promoted:
             if len(promoted) > 1:
