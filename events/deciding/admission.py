@@ -121,12 +121,17 @@ def reprioritise(step: Step, fact: f.PriorityRequested) -> None:
 
 
 def forget_finished(step: Step) -> None:
-    """End the retention of what finished `retain_completed_for_s` ago: one event however many they are."""
+    """End the retention of what finished `retain_completed_for_s` ago: one event however many they are.
+
+    What a timer of this very tick has ended stays until the next one, also where nothing is retained: its placements are still to be
+    written, from its row.
+    """
+    first_seq = step.events[0].seq
     for instance in step.shard.instances.values():
         until_us = step.now_us - instance.config.retain_completed_for_s * SECOND_US
         through_seq = 0
         for seq, finished_at_us, _ in instance.finished:
-            if finished_at_us > until_us:
+            if finished_at_us > until_us or seq >= first_seq:
                 break
             through_seq = seq
         if through_seq:

@@ -183,3 +183,11 @@ def test_an_outage_of_the_log_fails_nothing(silent_story):
 def test_what_has_finished_is_not_judged(strict):
     strict.given(connect("w1", cpu=8), queue("a", cpu=8), finish("a"), gone("w1"), connect("w2", cpu=1))
     assert strict.verdicts() == []
+
+
+def test_what_a_tick_ends_is_told_before_it_is_forgotten_also_where_nothing_is_retained(story):
+    story.given(configure(retain_completed_for_s=0, no_worker_action_timeout_s=2), queue("a")).when(alive(1.5)).then()
+    story.when(alive(0.5)).then("a finished: no_worker")
+    assert story.ended() == [("a", "finished")]
+    story.when(tick()).then("main forgot what finished")
+    assert story.rehearsal.shard.operations == {}
