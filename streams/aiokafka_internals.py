@@ -52,7 +52,8 @@ def _record(_partition: TopicPartition, raw: Any) -> Record:
         raw.timestamp * 1000,
         raw.key,
         b"" if value is None else value,
-        tuple(headers) if headers else (),
+        # A header may have a null value, which no reader here expects: one such record would stop every decider that reads it.
+        tuple([(name, b"" if content is None else content) for name, content in headers]) if headers else (),
     )
     return _new(Record, fields)
 

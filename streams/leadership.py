@@ -17,8 +17,10 @@ from typing import Final
 
 from events.codec import EventEncoder, decode_fact
 from events.decide import decide, elect, reject_undecidable
+from events.facts import Unreadable
 from events.indexing import build_indexes
 from events.outbox import outbox
+from events.reasons import RejectReason
 from events.state import Shard
 from streams.errors import Fenced, LogUnavailable, Refused
 from streams.health import DeciderStats
@@ -211,7 +213,10 @@ class Leadership:
             error = f"what it causes is refused by {failure.topic}: {failure.size_bytes} bytes, the limit is {failure.limit_bytes}"
         else:
             error = f"{type(failure).__name__}: {failure}"
-        fact = decode_fact(record.value, record.headers)
+        try:
+            fact = decode_fact(record.value, record.headers)
+        except Exception as unread:  # it is the failure itself: raised again, it would stop this decider and each one after it
+            fact = Unreadable(RejectReason.UNDECIDABLE, value=f"{type(unread).__name__}: {unread}"[:_LONGEST_ERROR], key=key)
         events = reject_undecidable(
             self.shard,
             fact,

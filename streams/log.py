@@ -27,7 +27,8 @@ class Record(NamedTuple):
     """One record as it was read.
 
     `at_us` is the append time in microseconds since 1970 where the topic is LogAppendTime (Kafka keeps milliseconds, so
-    it ends in 000 there), else the writer's own time. A null value (a tombstone some other tool wrote) reads as b"".
+    it ends in 000 there), else the writer's own time. A null value (a tombstone some other tool wrote) reads as b"", and so does
+    the null value of a header.
     """
 
     offset: int

@@ -8,7 +8,7 @@ import pytest
 
 from events import events as e
 from events import facts as f
-from events.codec import encode_fact
+from events.codec import decode_fact, encode_fact
 from events.reasons import IgnoreReason, RejectReason
 from streams import leadership
 from streams.errors import Fenced, NoSuchPartition, NoSuchTopic, OffsetTrimmed, Refused
@@ -260,6 +260,25 @@ async def test_a_released_key_is_taken_again(monkeypatch: pytest.MonkeyPatch) ->
     assert cluster.kinds()[-6:] == [
         "LeaderElected", "FactIgnored", "KeyReleased", "RequirementDefined", "OperationQueued", "OperationDispatched",
     ]  # fmt: skip
+
+
+async def test_a_record_on_which_the_decoder_itself_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_on_one(value: bytes, headers: object = ()) -> f.Fact:
+        if value == b"unforeseen":
+            raise AttributeError("no such thing")
+        return decode_fact(value, headers)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(leadership, "decode_fact", fails_on_one)
+    cluster = await cluster_with(configured(), connected("w1"))
+    await cluster.put_raw(b"unforeseen", b"k")
+    await cluster.put(queued("a"))
+    one = await decide_all(cluster)
+    (rejected,) = events_of(cluster.events(), e.FactRejected)
+    assert (rejected.reason, rejected.value) == (RejectReason.UNDECIDABLE, "AttributeError: no such thing")
+    assert [letter.value for letter in cluster.records(DEAD_LETTERS)] == [b"unforeseen"]
+    assert (one.stats.undecidable, one.stats.takeovers) == (1, 1)
+    assert len(cluster.placed_ids()) == 1
+    assert_exactly_once(cluster)
 
 
 async def test_events_that_cannot_be_encoded_are_an_undecidable_fact(monkeypatch: pytest.MonkeyPatch) -> None:
