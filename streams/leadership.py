@@ -215,8 +215,10 @@ class Leadership:
             error = f"{type(failure).__name__}: {failure}"
         try:
             fact = decode_fact(record.value, record.headers)
-        except Exception as unread:  # it is the failure itself: raised again, it would stop this decider and each one after it
-            fact = Unreadable(RejectReason.UNDECIDABLE, value=f"{type(unread).__name__}: {unread}"[:_LONGEST_ERROR], key=key)
+        except Exception as unread:
+            # The decoder is what failed: raised again, it would stop this decider and each one after it.
+            said = f"{type(unread).__name__}: {unread}"
+            fact = Unreadable(RejectReason.UNDECIDABLE, value=said[:_LONGEST_ERROR], key=key)
         events = reject_undecidable(
             self.shard,
             fact,

@@ -84,3 +84,22 @@ async def test_a_lean_consumer_returns_records_and_an_ordinary_one_beside_it_doe
     finally:
         await ordinary.stop()
         await backend.close()
+
+
+@pytest.mark.kafka
+async def test_a_null_header_reads_as_empty(kafka: str) -> None:
+    """Any producer may write one; None where every reader expects bytes would stop each decider of the shard."""
+    backend = KafkaBackend(kafka, f"n{os.getpid()}-")
+    await backend.log.ensure_topics(SPECS)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka)
+    await producer.start()
+    try:
+        headers = [("content-type", None), ("h", b"1")]
+        await producer.send_and_wait(backend.prefix + EVENTS, b"v", partition=0, headers=headers)
+        follower = await backend.log.follow({(EVENTS, 0): None})
+        (records,) = (await follower.read(timeout_ms=10_000)).values()
+        assert records[0].headers == (("content-type", b""), ("h", b"1"))
+        await follower.close()
+    finally:
+        await producer.stop()
+        await backend.close()
