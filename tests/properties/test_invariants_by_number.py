@@ -95,7 +95,8 @@ class Account:
                 self.running[worker][event.seq] = (event.operation_id, self.asked[event.operation_id])
                 assert event.operation_id not in self.current, "V-2: a second current dispatch"
                 self.current[event.operation_id] = event.seq
-            case e.KillRequested():
+            case e.KillRequested() if event.dispatch_id in self.running[(event.instance, event.endpoint)]:
+                # One it does not hold is told to stop as well, under whatever number the worker made up.
                 self.revoked.add(event.dispatch_id)
             case e.OperationRequeued() | e.OperationFinished() if event.dispatch_id:
                 assert self.current.pop(event.operation_id) == event.dispatch_id, "V-2: it ends what is not current"
