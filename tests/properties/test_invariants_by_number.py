@@ -154,7 +154,11 @@ def test_v_2_one_dispatch_of_an_operation_is_current_and_only_others_are_killed(
             for out in step.outbounds:
                 if out.kind == "KillRequested":
                     kill = commands_pb2.WorkerCommand.FromString(out.value).kill_requested
-                    assert kill.dispatch_id not in current, f"a kill of a current run after {step.fact}"
+                    # On this worker: one that claims another's dispatch is told to stop, and the other goes on.
+                    here = account.running.get((out.instance, out.key), {})
+                    assert kill.dispatch_id not in here or kill.dispatch_id not in current, (
+                        f"a kill of a current run after {step.fact}"
+                    )
         if part < again:
             walk.restart()
 
