@@ -1,6 +1,7 @@
 """Every place where Headway reaches into aiokafka's private parts, and why. A test watches each of them.
 
-Nothing here changes aiokafka for other users in the process (Faust is one), except the back-off, which is a constant.
+Nothing here changes aiokafka for other users in the process (Faust is one), except the back-off, which is a constant, and that
+fetched bytes stay at hand while their records are read.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.consumer import fetcher as _fetcher
 from aiokafka.errors import KafkaError, ProducerClosed
 from aiokafka.producer import sender as _sender
+from aiokafka.record import default_records as _default_records
+from aiokafka.record import memory_records as _memory_records
 
 from streams.log import Record
 
@@ -29,6 +32,61 @@ _METADATA_POLL_S = 0.02
 _SENDER_END_S = 0.5
 
 
+class _KeptBytes(_memory_records.MemoryRecords):
+    """The batches of one fetch, with the bytes they are read from: aiokafka's own keep them out of reach."""
+
+    def __init__(self, raw: bytes) -> None:
+        super().__init__(raw)
+        self.raw = raw
+
+
+_fetcher.MemoryRecords = _KeptBytes
+
+
+class _AnyText(bytearray):
+    """Bytes that are text whatever they are: what is no UTF-8 shows as `\\xff`."""
+
+    def __getitem__(self, where: Any) -> Any:
+        found = super().__getitem__(where)
+        return _AnyText(found) if isinstance(where, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "backslashreplace") -> str:
+        return super().decode(encoding, errors)
+
+
+class _AnyNamesBatch(_default_records._DefaultRecordBatchPy):
+    """A batch whose header names may be any bytes. In Python, so ten times slower: only for fetches that need it."""
+
+    _buffer: bytearray
+
+    def _maybe_uncompress(self) -> None:
+        super()._maybe_uncompress()
+        self._buffer = _AnyText(self._buffer)
+
+
+class _AnyNames(_memory_records._MemoryRecordsPy):
+    """The batches of one fetch, header names taken as they are."""
+
+    def next_batch(self, *sizes: int) -> Any:
+        batch = self._next_slice
+        if batch is None or batch[self.MAGIC_OFFSET] < 2:  # older formats have no headers
+            return super().next_batch(*sizes)
+        self._cache_next()
+        return _AnyNamesBatch(batch)
+
+
+def _every_record(records: Any) -> Iterator[Record]:
+    """The records of a fetch, also where a header's name is no UTF-8.
+
+    Kafka takes any bytes as a name and aiokafka fails on it, at each new try again: one such fact would stop its shard for ever.
+    """
+    try:
+        yield from records._unpack_records()
+    except UnicodeDecodeError:
+        records._records = _AnyNames(records._records.raw)
+        yield from records._unpack_records()  # it leaves out what lies before `next_fetch_offset`
+
+
 class _LeanResults(OrderedDict[TopicPartition, Any]):
     """The fetcher's table of fetched records, which makes each of them a `Record` instead of a ConsumerRecord.
 
@@ -38,7 +96,9 @@ class _LeanResults(OrderedDict[TopicPartition, Any]):
 
     def __setitem__(self, partition: TopicPartition, result: Any) -> None:
         if type(result) is _fetcher.FetchResult:
-            result._partition_records._consumer_record = _record
+            records = result._partition_records
+            records._consumer_record = _record
+            records._records_iterator = _every_record(records)
         super().__setitem__(partition, result)
 
 

@@ -11,6 +11,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.consumer import fetcher
 from aiokafka.producer import message_accumulator, sender, transaction_manager
+from aiokafka.producer import producer as producing
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from streams import aiokafka_internals
 from streams.log import Outgoing, Record
@@ -99,6 +101,46 @@ async def test_a_null_header_reads_as_empty(kafka: str) -> None:
         follower = await backend.log.follow({(EVENTS, 0): None})
         (records,) = (await follower.read(timeout_ms=10_000)).values()
         assert records[0].headers == (("content-type", b""), ("h", b"1"))
+        await follower.close()
+    finally:
+        await producer.stop()
+        await backend.close()
+
+
+class NoText(str):
+    """A header's name as other producers may write it."""
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return b"\xff\xfe\xc0"
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("compression", [None, "gzip"])
+async def test_a_header_name_that_is_no_text_stops_no_reader(
+    kafka: str, compression: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka takes any bytes as a name, and aiokafka fails on it: the records around it are to be read all the same, each once."""
+    backend = KafkaBackend(kafka, f"m{os.getpid()}{compression or ''}-")
+    await backend.log.ensure_topics(SPECS)
+    for module in (message_accumulator, producing):
+        monkeypatch.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka, linger_ms=50, compression_type=compression)
+    await producer.start()
+    try:
+        topic = backend.prefix + EVENTS
+        sent = [
+            await producer.send(topic, b"%d" % number, partition=0, headers=[(NoText() if number == 2 else "h", b"1")])
+            for number in range(5)
+        ]
+        for written in sent:
+            await written
+        follower = await backend.log.follow({(EVENTS, 0): None})
+        records: list[Record] = []
+        while len(records) < 5:
+            for found in (await follower.read(max_records=2, timeout_ms=10_000)).values():
+                records += found
+        assert [(record.offset, record.value) for record in records] == [(n, b"%d" % n) for n in range(5)]
+        assert [record.headers[0][0] for record in records] == ["h", "h", "\\xff\\xfe\\xc0", "h", "h"]
         await follower.close()
     finally:
         await producer.stop()
