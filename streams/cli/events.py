@@ -15,7 +15,7 @@ import click
 from events.codec import envelope_of
 from events.events import EVENT_KINDS
 from events.jsonform import event_to_json
-from streams.cli.output import emit_line, output_option
+from streams.cli.output import emit_line, output_option, printable
 from streams.connection import connected
 from streams.errors import NoSuchTopic
 from streams.event_tail import Tailed, tail
@@ -126,7 +126,7 @@ def _print(tailed: Tailed, output: str) -> None:
         return
     at = datetime.fromtimestamp(said["at_us"] / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     fields = " ".join(f"{name}={_plain(value)}" for name, value in said.items() if name not in ON_TOP and _says(value))
-    click.echo(f"{said['seq']:>8}  {at}  {said['kind']:<22}  {fields}".rstrip())
+    click.echo(printable(f"{said['seq']:>8}  {at}  {said['kind']:<22}  {fields}".rstrip()))
 
 
 def _says(value: Any) -> bool:

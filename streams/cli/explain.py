@@ -12,7 +12,7 @@ from projections import answers
 from projections.explain import explain_operation
 from streams.cli.explaining import hold_in_words, operation_in_words
 from streams.cli.main import NOT_FOUND, Failure
-from streams.cli.output import emit, output_option, progress
+from streams.cli.output import emit, output_option, printable, progress
 from streams.cli.tables import answer_age, parse_operation
 from streams.connection import connected
 from streams.replay import Replayed, replay
@@ -73,7 +73,7 @@ def _print(answer: Answer, output: str, in_words: Callable[[Answer], list[str]])
         emit(answer, output)
         return
     for line in in_words(answer):
-        click.echo(line)
+        click.echo(printable(line))
     for part in answer["shards"]:
         earlier = f"as of seq {part['seq']} of shard {part['shard']}, folded from the log"
         click.echo(earlier if part["age_ms"] is None else answer_age(answer))

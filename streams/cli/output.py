@@ -38,6 +38,16 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def printable(text: str) -> str:
+    """The text without what would steer a terminal: names come from anyone who may publish a fact, escape sequences in them too.
+
+    What is not printable shows as `\\x1b` does in Python; line breaks stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+
+
 def duration(value_us: Any) -> str:
     """Microseconds for people: 850us, 12.3ms, 4.56s, 3m12s, 5h02m, 4d03h."""
     if value_us is None:
@@ -83,7 +93,7 @@ class Column:
 
     def cell(self, row: Row) -> str:
         """The text of this column in `row`."""
-        return self.show(row.get(self.field))
+        return printable(self.show(row.get(self.field)))
 
     @property
     def head(self) -> str:

@@ -10,7 +10,7 @@ import click
 
 from events.jsonform import placement_to_json
 from events.reasons import Outcome, PlacementEnd, RequeueCause, sentence
-from streams.cli.output import emit_line
+from streams.cli.output import emit_line, printable
 from streams.connection import connected
 from streams.log import Log
 from streams.placements import ActionPlaced, Placement, PlacementReader, Start
@@ -121,7 +121,7 @@ async def _print(
                         place = {"shard": placement.shard, "offset": placement.offset}
                         emit_line({**place, **placement_to_json(message)})
                     else:
-                        click.echo(line_of(placement))
+                        click.echo(printable(line_of(placement)))
                     if left is not None:
                         left -= 1
                         if left == 0:

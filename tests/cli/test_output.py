@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from streams.cli.output import Column, duration, emit, percentile, plain_table, show, size
+from streams.cli.output import Column, duration, emit, percentile, plain_table, printable, rich_table, show, size
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,13 @@ def _gone():
 def test_percentiles_are_values_that_occurred():
     assert [percentile([1, 2, 3, 4], share) for share in (0.0, 0.5, 0.51, 0.95, 1.0)] == [1, 2, 3, 4, 4]
     assert percentile([], 0.5) == 0
+
+
+def test_names_that_would_steer_a_terminal_are_shown_and_do_nothing():
+    """They are in the log for anyone who may publish: a screen cleared, a title set, text that runs the other way."""
+    row = {"name": "a\x1b[2J\x00\x07\r\u202eb \u00e4\u4e2d"}
+    table = plain_table([row], [Column("name")])
+    assert table.splitlines()[1] == "a\\x1b[2J\\x00\\x07\\r\\u202eb ä中"
+    (cell,) = rich_table([row], [Column("name")]).columns[0].cells
+    assert str(cell) == table.splitlines()[1]
+    assert printable("two\nlines") == "two\nlines"
