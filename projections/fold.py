@@ -17,6 +17,8 @@ from projections.folding.waiting import WAITING_FOLDS
 from projections.folding.workers import WORKER_FOLDS
 from projections.table import Table
 
+LeaderElected = e.LeaderElected
+
 
 def fold(table: Table, event: e.Event) -> None:
     """Change the rows by `event`; the position moves with it. The caller has checked that it is the next one.
@@ -28,7 +30,7 @@ def fold(table: Table, event: e.Event) -> None:
     shard.seq = event.seq
     shard.now_us = event.at_us
     shard.events += 1
-    if type(event) is not e.LeaderElected:
+    if type(event) is not LeaderElected:
         shard.facts_position = event.cause_offset
 
 

@@ -17,6 +17,7 @@ Numbers are big-endian, so that bytes sort as they do. An instance inside a key 
 no name is a prefix of another's rows.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from events.state import sort_key
@@ -61,10 +62,23 @@ def shard_prefix(shard: int) -> bytes:
     return shard.to_bytes(4, "big")
 
 
+@lru_cache(1024)
 def named(name: str) -> bytes:
     """A name inside a key: its length in bytes, then the name."""
     encoded = name.encode()
     return len(encoded).to_bytes(2, "big") + encoded
+
+
+@lru_cache(1024)
+def of_instance(name: str) -> bytes:
+    """Behind the prefix of its shard, where an instance's row stands. Remembered, since every event asks for one."""
+    return INSTANCE + name.encode()
+
+
+@lru_cache(65_536)
+def of_worker(instance: str, endpoint: str) -> bytes:
+    """Behind the prefix of its shard, where a worker's row stands. Remembered, since most events ask for one."""
+    return WORKER + named(instance) + endpoint.encode()
 
 
 def queue_place(priority: int, time_us: int, operation_id: int) -> bytes:

@@ -1,21 +1,26 @@
 """Rows by what they are called: what the folds look up and change."""
 
+from bisect import bisect_left
+from operator import attrgetter
+
 from events import events as e
 from events.codec import requirements_of
 from projections import keys
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow, RunRow, WorkerRow
 
+_dispatch_id = attrgetter("dispatch_id")
+
 
 def instance_at(table: Table, name: str) -> tuple[bytes, InstanceRow]:
     """The key and row of an instance. Raises MissingRow."""
-    key = table.key(keys.INSTANCE, name.encode())
+    key = table.prefix + keys.of_instance(name)
     return key, table.row(key, InstanceRow)
 
 
 def operation_at(table: Table, operation_id: int) -> tuple[bytes, OperationRow]:
     """The key and row of an operation. Raises MissingRow."""
-    key = table.key(keys.OPERATION, keys.number(operation_id))
+    key = table.prefix + keys.OPERATION + operation_id.to_bytes(8, "big")
     return key, table.row(key, OperationRow)
 
 
@@ -27,12 +32,12 @@ def requirements_of_row(table: Table, requirement_id: int) -> tuple[tuple[str, s
 
 def worker_key(table: Table, instance: str, endpoint: str) -> bytes:
     """Where a worker's row stands."""
-    return table.key(keys.WORKER, keys.named(instance) + endpoint.encode())
+    return table.prefix + keys.of_worker(instance, endpoint)
 
 
 def worker_at(table: Table, instance: str, endpoint: str) -> tuple[bytes, WorkerRow]:
     """The key and row of a connected worker. Raises MissingRow."""
-    key = worker_key(table, instance, endpoint)
+    key = table.prefix + keys.of_worker(instance, endpoint)
     return key, table.row(key, WorkerRow)
 
 
@@ -42,12 +47,12 @@ def queue_key(table: Table, row: OperationRow) -> bytes:
         place = keys.queue_place(row.order.priority, row.order.time_us, row.operation_id)
     else:
         place = keys.queue_place(row.priority, row.queued_at_us, row.operation_id)
-    return table.key(keys.QUEUED, keys.named(row.instance) + place)
+    return table.prefix + keys.QUEUED + keys.named(row.instance) + place
 
 
 def client_key(table: Table, instance: str, client_operation_id: str) -> bytes:
     """Where the holder of a client_operation_id stands."""
-    return table.key(keys.CLIENT, keys.named(instance) + client_operation_id.encode())
+    return table.prefix + keys.CLIENT + keys.named(instance) + client_operation_id.encode()
 
 
 def client_operation_ids(row: OperationRow) -> list[str]:
@@ -57,18 +62,25 @@ def client_operation_ids(row: OperationRow) -> list[str]:
 
 def run_of(worker: WorkerRow, dispatch_id: int) -> RunRow | None:
     """The run with this id on the worker, or None."""
-    return next((run for run in worker.running if run.dispatch_id == dispatch_id), None)
+    at = _where(worker, dispatch_id)
+    return None if at is None else worker.running[at]
+
+
+def _where(worker: WorkerRow, dispatch_id: int) -> int | None:
+    running = worker.running
+    at = bisect_left(running, dispatch_id, key=_dispatch_id)  # they stand by dispatch_id
+    return at if at < len(running) and running[at].dispatch_id == dispatch_id else None
 
 
 def settle(worker: WorkerRow, dispatch_id: int) -> None:
     """The worker pays no more for this run."""
-    for index, run in enumerate(worker.running):
-        if run.dispatch_id == dispatch_id:
-            del worker.running[index]
-            return
+    at = _where(worker, dispatch_id)
+    if at is not None:
+        del worker.running[at]
 
 
 def promote(worker: WorkerRow, event: e.Event) -> None:
     """The worker is the most recent one, and was heard."""
     worker.recency = event.seq
-    worker.last_seen_us = max(worker.last_seen_us, event.at_us)
+    if worker.last_seen_us < event.at_us:
+        worker.last_seen_us = event.at_us

@@ -29,9 +29,10 @@ def enter_stage(table: Table, row: OperationRow, stage: int) -> InstanceRow:
     Returns the instance's row, for what else changes in it. A stage of 0 is that of a new row, which is counted nowhere yet.
     """
     instance_key, instance = instance_at(table, row.instance)
-    if row.stage:
-        _count(instance, row.stage, -1)
-        if row.stage == STAGE_QUEUED:
+    before = row.stage
+    if before:
+        _count(instance, before, -1)
+        if before == STAGE_QUEUED:
             table.delete(queue_key(table, row))
     _count(instance, stage, 1)
     if stage == STAGE_QUEUED:

@@ -5,24 +5,18 @@ is queued, dispatched, accepted and finished within a batch is encoded once.
 """
 
 from collections.abc import Iterator
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from projections import keys
 from projections.rows import Rows
+from projections.shard_state import ShardState
 from proto.gen.headway.v1 import rows_pb2
 
 Row: TypeAlias = (
-    rows_pb2.ShardRow
-    | rows_pb2.OperationRow
-    | rows_pb2.WorkerRow
-    | rows_pb2.InstanceRow
-    | rows_pb2.CounterRow
-    | rows_pb2.ShareRow
-    | bytes
+    rows_pb2.OperationRow | rows_pb2.WorkerRow | rows_pb2.InstanceRow | rows_pb2.CounterRow | rows_pb2.ShareRow | bytes
 )
 MessageRow = TypeVar(
     "MessageRow",
-    rows_pb2.ShardRow,
     rows_pb2.OperationRow,
     rows_pb2.WorkerRow,
     rows_pb2.InstanceRow,
@@ -47,7 +41,7 @@ class Table:
 
     def __init__(self, rows: Rows, shard: int, *, kept_rows: int = KEPT_ROWS) -> None:
         self.rows, self.number = rows, shard
-        self._prefix = keys.shard_prefix(shard)
+        self.prefix = keys.shard_prefix(shard)
         self._kept_rows = kept_rows
         self._cached: dict[bytes, Row | None] = {}
         self._changed: dict[bytes, None] = {}
@@ -56,21 +50,24 @@ class Table:
 
     def key(self, letter: bytes, rest: bytes = b"") -> bytes:
         """The full key of a row of this shard."""
-        return self._prefix + letter + rest
+        return self.prefix + letter + rest
 
     def find(self, key: bytes, kind: type[MessageRow]) -> MessageRow | None:
         """The row at `key`, or None. Change it in place, then say so with `put`."""
-        try:
-            return cast("MessageRow | None", self._cached[key])
-        except KeyError:
-            pass
+        cached: Any = self._cached
+        if key in cached:
+            row: MessageRow | None = cached[key]
+            return row
         stored = self.rows.get(key)
-        row = None if stored is None else kind.FromString(stored)
-        self._cached[key] = row
+        row = cached[key] = None if stored is None else kind.FromString(stored)
         return row
 
     def row(self, key: bytes, kind: type[MessageRow]) -> MessageRow:
         """The row at `key`. Raises MissingRow when there is none."""
+        cached: Any = self._cached
+        found: MessageRow | None = cached.get(key)
+        if found is not None:
+            return found
         found = self.find(key, kind)
         if found is None:
             raise MissingRow(f"the state table has no row {keys.readable(key)}")
@@ -106,8 +103,8 @@ class Table:
         changes: dict[bytes, bytes | None] = {}
         for key in self._changed:
             row = cached[key]
-            changes[key] = row if row is None or isinstance(row, bytes) else row.SerializeToString()
-        changes[self._shard_key] = self.shard.SerializeToString()
+            changes[key] = row if row is None or type(row) is bytes else row.SerializeToString()
+        changes[self._shard_key] = self.shard.to_bytes()
         self.rows.write(changes)
         self._changed.clear()
         if len(cached) > self._kept_rows:
@@ -119,6 +116,5 @@ class Table:
         self._changed.clear()
         self.shard = self._read_shard()
 
-    def _read_shard(self) -> rows_pb2.ShardRow:
-        stored = self.rows.get(self._shard_key)
-        return rows_pb2.ShardRow(facts_position=-1) if stored is None else rows_pb2.ShardRow.FromString(stored)
+    def _read_shard(self) -> ShardState:
+        return ShardState.of_bytes(self.rows.get(self._shard_key))

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from google.protobuf.message import DecodeError
 
 from events.errors import SequenceBroken
-from projections.position import Taken, take
+from projections.position import FOLDED, Taken, take
 from projections.table import Table
 from streams.errors import LogUnavailable
 from streams.log import Follower, Log, Partition
@@ -67,14 +67,14 @@ def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
             before it is written; nothing of it is.
         StoreDamaged: a row cannot be read or written.
     """
-    taking = Taking()
+    taking, folded = Taking(), 0
     for index, record in enumerate(records):
         try:
             taken = take(table, record.offset, record.value)
         except Exception as error:
             raise _stopped(table, records, index, error) from error
-        if taken is Taken.FOLDED:
-            taking.folded += 1
+        if taken is FOLDED:
+            folded += 1
         elif taken is Taken.KNOWN:
             taking.known += 1
         elif taken is Taken.STALE:
@@ -82,6 +82,7 @@ def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
         else:
             taking.gap_before_seq = table.shard.seq + 1
             break
+    taking.folded = folded
     if taking.folded or taking.stale:
         table.flush()
     return taking

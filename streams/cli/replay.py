@@ -12,6 +12,7 @@ import click
 
 from projections import keys
 from projections.rows import MemoryRows
+from projections.shard_state import ShardState
 from projections.table import Table
 from proto.gen.headway.v1 import rows_pb2
 from streams.cli.main import CHECK_FAILED
@@ -132,7 +133,7 @@ def _table_rows(settings: Settings, data_dir: Path | None, shard: int) -> dict[b
         store.close()
 
 
-def _position(rows: Mapping[bytes, bytes], shard: int) -> rows_pb2.ShardRow:
+def _position(rows: Mapping[bytes, bytes], shard: int) -> ShardState:
     held = MemoryRows()
     held.by_key.update(rows)
     return Table(held, shard).shard

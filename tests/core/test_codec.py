@@ -186,7 +186,14 @@ def test_the_quick_look_at_a_command_passes_nothing_that_the_full_one_refuses():
     @settings(max_examples=300, deadline=None)
     @given(
         st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=20), max_size=4),
-        st.lists(st.tuples(st.sampled_from(["A", "B", "", "A=B"]), st.sampled_from(["", "1"])), max_size=3),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["A", "B", "C", "", "A=B", "A\0"]),
+                st.sampled_from(["", "1", "\0"]),
+                st.sampled_from(["", "", "key", "x" * 257]),
+            ),
+            max_size=3,
+        ),
         st.lists(st.builds(Digest, st.sampled_from([b"", b"x" * 32, b"y" * 5]), st.integers(0, 5)), max_size=2),
     )
     def holds(argv, env, inputs):
@@ -194,6 +201,8 @@ def test_the_quick_look_at_a_command_passes_nothing_that_the_full_one_refuses():
         if hot_facts._only_arguments(data):
             assert fact_rules.COMMAND_RULE.fault(data) is None
             assert command_of(data)[1:] == ((), ())
+        read = common_pb2.Command.FromString(data)
+        assert hot_facts._command_holds(data, read) == (fact_rules.COMMAND_RULE.fault(data) is None)
 
     holds()
     assert hot_facts._only_arguments(command_bytes(["echo", "hello"]))
