@@ -13,8 +13,13 @@ from pathlib import Path
 
 import psutil
 
+from streams.broker.endpoint import BrokerFailed
+
 # psutil derives a start time from the boot time, which moves a little when the system clock is set.
 _START_TOLERANCE_MS = 2_000
+
+# SIGKILL takes effect at once, but the kernel gives back a JVM's memory first, which a busy machine can take its time for.
+_KILL_GRACE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,30 @@ def search(arguments: Sequence[str]) -> ProcessMark | None:
 
 
 def stop(process: psutil.Process, *, grace_s: float) -> bool:
-    """End a process by SIGTERM, and by SIGKILL when it is still there after `grace_s`; True when it ended by itself."""
+    """End a process by SIGTERM, and by SIGKILL when it is still there after `grace_s`; True when it ended by itself.
+
+    Raises BrokerFailed when it is still there a minute after SIGKILL.
+    """
     try:
         process.terminate()
         process.wait(timeout=grace_s)
     except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(timeout=10)
-        return False
+        return _killed(process, grace_s)
     except psutil.NoSuchProcess:
         return True
     return True
+
+
+def _killed(process: psutil.Process, grace_s: float) -> bool:
+    """End a process by SIGKILL; False, or True when it ended by itself before that."""
+    try:
+        process.kill()
+        process.wait(timeout=_KILL_GRACE_S)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired as error:
+        raise BrokerFailed(
+            f"process {process.pid} is still there {_KILL_GRACE_S:.0f} s after SIGKILL, which followed SIGTERM by {grace_s:g} s",
+            remedy="The kernel has not ended it yet, mostly for a disk that does not answer; run the command again later",
+        ) from error
+    return False

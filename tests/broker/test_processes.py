@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 
+from streams.broker.endpoint import BrokerFailed
 from streams.broker.processes import ProcessMark, find, search, start_detached, stop
 
 DEADLINE_S = 30
@@ -90,6 +92,22 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path, log: Path) -> 
         assert process is not None
         assert not stop(process, grace_s=0.2)
         assert find(mark, [str(tmp_path)]) is None
+
+
+def test_a_process_that_not_even_sigkill_ends_in_time_is_said_with_its_pid_and_a_remedy() -> None:
+    class Stuck:
+        pid = 4711
+
+        def terminate(self) -> None: ...
+
+        kill = terminate
+
+        def wait(self, timeout: float) -> None:
+            raise psutil.TimeoutExpired(timeout, pid=self.pid)
+
+    with pytest.raises(BrokerFailed, match=r"process 4711 is still there 60 s after SIGKILL") as refused:
+        stop(cast(psutil.Process, Stuck()), grace_s=0.1)
+    assert "run the command again" in refused.value.remedy
 
 
 def test_a_program_that_is_not_there_is_an_error(tmp_path: Path, log: Path) -> None:
