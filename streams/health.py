@@ -6,6 +6,7 @@ GET /stats     all counters of all shards as JSON
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -29,6 +30,17 @@ class PortTaken(StreamError):
             f"{what} cannot listen on {LOOPBACK}:{port}: {because}",
             remedy="Choose another port, or stop the process that has it",
         )
+
+
+def check_port(what: str, port: int) -> None:
+    """Raise PortTaken when `what` could not listen on `port` of the loopback address now."""
+    with socket.socket() as probing:
+        # As the server itself does: connections of a former one in TIME_WAIT keep nobody off.
+        probing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probing.bind((LOOPBACK, port))
+        except OSError as error:
+            raise PortTaken(what, port, error.strerror or str(error)) from error
 
 
 @dataclass(slots=True)

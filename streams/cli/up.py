@@ -16,7 +16,7 @@ import psutil
 
 from streams.broker import BrokerEndpoint, BrokerSettings, bring_down, bring_up, status
 from streams.embedded import Embedded
-from streams.health import LOOPBACK
+from streams.health import LOOPBACK, check_port
 from streams.kafka_log import KafkaLog
 from streams.provisioning import Provisioned, parse_assignment, provision, shards_of
 from streams.settings import Settings, load_settings
@@ -91,6 +91,8 @@ def command(
 def _run_on_kafka(
     settings: Settings, instances: Mapping[str, int | None], shards: int | None, *, keep_broker: bool, logs: str
 ) -> None:
+    # Before anything is started: a second `up` in a home would fence the decider of the first, and its read side could only crash.
+    check_port("the views", settings.web_port)
     of_environment = replace(BrokerSettings.from_environment(os.environ), bootstrap_servers=settings.bootstrap_servers)
     running_before = _runs_already(settings, of_environment)
     with _signals_interrupt():

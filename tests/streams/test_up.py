@@ -13,7 +13,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from click.testing import CliRunner
 
+from streams.cli.main import main
 from streams.embedded import Embedded
 from streams.health import PortTaken
 from streams.worker.capacity import Amounts
@@ -118,6 +120,16 @@ async def test_a_taken_port_is_an_error_that_names_it() -> None:
         port = other.getsockname()[1]
         with pytest.raises(PortTaken, match=f"127.0.0.1:{port}"):
             await Embedded.start({}, shards=None, web_port=port)
+
+
+def test_a_second_one_is_refused_before_it_starts_anything(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        home = tmp_path / "home"
+        done = CliRunner().invoke(main, ["up", "--home", str(home), "--web-port", str(port)])
+    assert done.exit_code == 1
+    assert f"error [port-taken]: the views cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert not home.exists()
 
 
 async def test_the_command_says_that_nothing_is_kept_and_ends_on_sigterm(tmp_path: Path) -> None:
