@@ -12,6 +12,7 @@ import click
 
 from events.facts import HintsLoaded
 from streams.cli.changing import change, wait_options
+from streams.cli.numbers import FiniteRange
 from streams.cli.output import output_option
 from streams.connection import connected
 from streams.edges.hints import Form, HintFile, UnreadableHints, read_hints
@@ -38,7 +39,7 @@ def command() -> None:
 @click.option(
     "--every",
     "every_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     show_default=True,
     metavar="SECONDS",

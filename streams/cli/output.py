@@ -22,6 +22,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from streams.cli.numbers import FiniteRange
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -198,7 +200,7 @@ def watch_option(command: Command) -> Command:
         is_flag=False,
         flag_value=2.0,
         default=None,
-        type=click.FloatRange(0.1, 3600),
+        type=FiniteRange(0.1, 3600),
         metavar="[SECONDS]",
         help="Show it again every SECONDS [2], until Ctrl-C.",
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from streams.cli.numbers import FiniteRange
 from streams.cli.output import Column, emit, note, output_option, size
 from streams.connection import connected
 from streams.provisioning import Provisioned, parse_assignment, provision, shards_of
@@ -27,7 +28,7 @@ def command() -> None:
 @click.option("--shards", type=click.IntRange(1, 10_000), help="Partitions per topic [default: as they are, else 1].")
 @click.option(
     "--actions-per-s",
-    type=click.FloatRange(0, 1_000_000),
+    type=FiniteRange(0, 1_000_000),
     default=10.0,
     show_default=True,
     help="Actions a second, all shards together, averaged over a day.",

@@ -15,6 +15,7 @@ import click
 import psutil
 
 from streams.broker import BrokerEndpoint, BrokerSettings, bring_down, bring_up, status
+from streams.cli.numbers import FiniteRange
 from streams.embedded import Embedded
 from streams.health import LOOPBACK, check_port
 from streams.kafka_log import KafkaLog
@@ -55,7 +56,7 @@ def say(line: str) -> None:
 @click.option("--embedded", is_flag=True, help="All in this process on a log in memory. NOTHING IS KEPT.")
 @click.option(
     "--worker-cores",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     help="With --embedded: processors its own worker lends [default: all; 0: no worker].",
 )
 def command(

@@ -16,6 +16,7 @@ import click
 from events.values import Properties
 from streams import log_lines
 from streams.cli.main import FAILED, Failure
+from streams.cli.numbers import FiniteRange
 from streams.connection import connected
 from streams.settings import DEFAULT_INSTANCE, Settings, load_settings
 from streams.shard_map import read_shard_map
@@ -54,7 +55,7 @@ def draw() -> int:
 
 
 @click.command(name="run")
-@click.option("--cores", type=click.FloatRange(min=0.001), required=True, help="Processors to lend, e.g. 4 or 0.5.")
+@click.option("--cores", type=FiniteRange(min=0.001), required=True, help="Processors to lend, e.g. 4 or 0.5.")
 @click.option("--memory-kib", type=click.IntRange(min=1), required=True, help="Memory to lend, in KiB.")
 @click.option(
     "--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A property to register; may be repeated."
@@ -79,7 +80,7 @@ def draw() -> int:
 )
 @click.option(
     "--drain-timeout",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -90,7 +91,7 @@ def draw() -> int:
 )
 @click.option(
     "--scale",
-    type=click.FloatRange(0, 1_000),
+    type=FiniteRange(0, 1_000),
     default=1.0,
     show_default=True,
     help="With --simulate: multiply durations.",

@@ -93,3 +93,14 @@ def test_a_wrong_variable_is_named(monkeypatch):
     result = CliRunner().invoke(main, ["queue", "list"])
     assert result.exit_code == 1
     assert "HEADWAY_WEB_PORT='99999999' is refused" in result.stderr
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "command",
+    [("worker", "run", "--memory-kib", "5", "--cores"), ("queue", "list", "--watch"), ("up", "--worker-cores")],
+)
+def test_a_number_that_nothing_can_compute_with_is_a_usage_error(command, number):
+    result = run(*command, number)
+    assert result.exit_code == 2
+    assert f"'{command[-1]}': {number}" in result.stderr
