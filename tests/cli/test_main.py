@@ -95,7 +95,7 @@ def test_a_wrong_variable_is_named(monkeypatch):
     assert "HEADWAY_WEB_PORT='99999999' is refused" in result.stderr
 
 
-@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("number", ["nan", "inf"])
 @pytest.mark.parametrize(
     "command",
     [("worker", "run", "--memory-kib", "5", "--cores"), ("queue", "list", "--watch"), ("up", "--worker-cores")],
