@@ -103,7 +103,7 @@ class Table:
         changes: dict[bytes, bytes | None] = {}
         for key in self._changed:
             row = cached[key]
-            changes[key] = row if row is None or type(row) is bytes else row.SerializeToString()
+            changes[key] = row if row is None or isinstance(row, bytes) else row.SerializeToString()
         changes[self._shard_key] = self.shard.to_bytes()
         self.rows.write(changes)
         self._changed.clear()
