@@ -61,7 +61,7 @@ def tail_events(
     """
     if from_seq is not None and last is not None:
         raise click.UsageError("--from-seq and --last both say where to begin; give one of them")
-    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+    with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_tail(shard, from_seq, last, follow, limit, frozenset(kinds), output))
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import sys
 from importlib import metadata
 from typing import Any, NamedTuple, NoReturn
 
@@ -21,6 +23,9 @@ from streams.views import NotInTable
 
 OK, FAILED, USAGE, CHECK_FAILED, NOT_FOUND = 0, 1, 2, 3, 4
 """The exit codes. A check that failed (3) is not an error of the program: something was compared and differed."""
+
+READER_GONE = 141
+"""What a shell reports of a program that SIGPIPE ended: whoever read the output, `head` say, has read enough."""
 
 
 class Noun(NamedTuple):
@@ -109,7 +114,22 @@ class Nouns(click.Group):
                 [(f"HEADWAY_{name.upper()}", field.description or "") for name, field in Settings.model_fields.items()]
             )
         with formatter.section("Exit codes"):
-            formatter.write_text("0 ok, 1 failure, 2 usage, 3 a check failed, 4 not found")
+            formatter.write_text(
+                "0 ok, 1 failure, 2 usage, 3 a check failed, 4 not found, 141 the output's reader has gone"
+            )
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; ends quietly when the reader of its output has gone, also when that shows only at the end."""
+        try:
+            answer = super().main(*args, **extra)
+        except SystemExit as ended:
+            # Click's own exit code of a broken pipe is 1, as of a failure; a command that ended otherwise keeps its own.
+            if reader_gone() and ended.code in (None, OK, FAILED):
+                raise SystemExit(READER_GONE) from None
+            raise
+        if reader_gone():
+            raise SystemExit(READER_GONE)
+        return answer
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors of Headway become one message and an exit code."""
@@ -119,6 +139,27 @@ class Nouns(click.Group):
             return super().invoke(ctx)
         except (StreamError, HeadwayError) as error:
             raise failure_of(error) from error
+
+
+def reader_gone() -> bool:
+    """Write out what is still buffered for standard output; True when nobody reads it any more.
+
+    Then it goes to the null device, so that the flush at the interpreter's exit finds nothing to complain about.
+    """
+    # Not sys.stdout: click puts a wrapper that hides broken pipes there when it has met one. The wrapped stream is `wrapped`.
+    stream = getattr(sys.stdout, "wrapped", sys.stdout)
+    if stream is None or stream.closed:
+        return False
+    gone = stream is not sys.stdout
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        gone = True
+    if gone:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+    return gone
 
 
 def load(noun: str) -> click.Command:
