@@ -59,7 +59,7 @@ class _Messages(threading.local):
         self.placement = placements_pb2.Placement()
         self.placed = self.placement.action_placed
         self.placed.SetInParent()
-        self.requirements = b""  # what `placed` holds
+        self.requirements: bytes | None = b""  # what `placed` holds
         self.digested = self.commanded = self.labelled = False
         self.end = placements_pb2.Placement()
         self.ended = self.end.placement_ended
@@ -96,6 +96,7 @@ def _placed(shard: Shard, dispatch: Dispatch, redelivered: bool) -> Outbound:
     placed.placed_at_us = dispatch.dispatched_at_us
     requirements = shard.requirements[operation.requirement_id]
     if requirements != messages.requirements:
+        messages.requirements = None  # until they are read
         placed.requirements.ParseFromString(requirements)
         if not requirements:
             placed.ClearField("requirements")
