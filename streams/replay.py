@@ -15,11 +15,12 @@ from events.codec import envelope_of
 from events.errors import HeadwayError, SequenceBroken
 from projections.position import Taken, take
 from projections.rows import MemoryRows
+from projections.shard_state import ShardState
 from projections.table import Table
 from streams.errors import LogUnavailable
 from streams.log import Follower, Log, Partition, Record
 from streams.recovery import DamagedLog, without_collection
-from streams.topics import EVENTS
+from streams.topics import EVENTS, FACTS
 
 BATCH_RECORDS: Final = 5_000
 PATIENCE_S: Final = 30.0
@@ -153,6 +154,40 @@ class _Counting:
         self._epoch = envelope.leader_epoch
         self.gaps += envelope.seq != self._seq + 1
         self._seq = envelope.seq
+
+
+@dataclass(frozen=True, slots=True)
+class AnotherLog:
+    """A table was folded from another log than the one replayed: the id that tells, as each of them has it."""
+
+    what: str
+    in_table: str
+    in_log: str
+
+    def __str__(self) -> str:
+        return f"the table is of another log: its {self.what} is {self.in_table}, that of this log is {self.in_log}"
+
+
+async def another_log(log: Log, table: ShardState, replayed: ShardState) -> AnotherLog | None:
+    """Compare the ids that the elections in a table's events recorded with those of the log; None where they are the same.
+
+    The log's are those that its own elections recorded, as far as it was folded: a copy of a log keeps them. Where it has none yet
+    they are asked for. A table that no leader was folded into has no ids to tell by.
+
+    Raises:
+        LogUnavailable: the log does not answer.
+        NoSuchTopic: a topic is missing.
+    """
+    if not table.leader_epoch:
+        return None
+    if replayed.leader_epoch:
+        ids = (replayed.cluster_id, replayed.events_topic_id, replayed.facts_topic_id)
+    else:
+        ids = (await log.cluster_id(), await log.topic_id(EVENTS), await log.topic_id(FACTS))
+    names = ("cluster id", "events topic id", "facts topic id")
+    held = (table.cluster_id, table.events_topic_id, table.facts_topic_id)
+    differing = (AnotherLog(*found) for found in zip(names, held, ids, strict=True) if found[1] != found[2])
+    return next(differing, None)
 
 
 @dataclass(frozen=True, slots=True)

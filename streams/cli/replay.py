@@ -20,7 +20,7 @@ from streams.cli.output import Column, emit, note, output_option, progress
 from streams.connection import connected
 from streams.errors import NoSuchPartition, NoSuchTopic
 from streams.log import Log
-from streams.replay import Comparison, Replayed, compare, replay
+from streams.replay import AnotherLog, Replayed, another_log, compare, replay
 from streams.settings import Settings, load_settings
 from streams.state_table import place_of
 from streams.store import Store
@@ -28,6 +28,10 @@ from streams.topics import EVENTS
 from streams.views import Views, ViewsUnreachable
 
 PAGE = 5_000
+ANOTHER_LOG_REMEDY = (
+    "Name the cluster and topic prefix that the table was folded from (HEADWAY_BOOTSTRAP_SERVERS, HEADWAY_TOPIC_PREFIX), or its "
+    "own table (HEADWAY_VIEWS_URL, --data-dir); `headway state-table run` drops a table of another log and folds its own"
+)
 
 MESSAGES: dict[bytes, type[Any]] = {
     keys.SHARD: rows_pb2.ShardRow,
@@ -59,7 +63,6 @@ def command(shards: tuple[int, ...], check: bool, data_dir: Path | None, output:
 async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, output: str) -> None:
     settings = load_settings()
     reports: list[dict[str, Any]] = []
-    comparisons: list[Comparison] = []
     async with connected(settings, client_id="headway-replay") as log:
         wanted = shards or await _all_shards(log)
         for shard in wanted:
@@ -68,24 +71,43 @@ async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, o
             replayed = await _with_progress(log, shard, until)
             report = _report(replayed)
             if rows is not None:
-                table = _position(rows, shard)
-                held = replayed.table.rows
-                assert isinstance(held, MemoryRows)
-                # A table that nothing was folded into yet has no rows at all; the replay of nothing has its position.
-                comparison = compare(held.by_key if table.seq or replayed.seq else {}, rows)
-                comparisons.append(comparison)
-                report |= {
-                    "table_seq": table.seq,
-                    "rows": comparison.rows,
-                    "differing": comparison.differing,
-                    "equal": comparison.equal,
-                    "differences": [_difference(*difference) for difference in comparison.first],
-                }
+                report |= await _checked(log, replayed, rows)
             reports.append(report)
     _print(reports, check, output)
-    damaged = any(report["damage"] for report in reports)
-    if damaged or not all(comparison.equal for comparison in comparisons):
+    if any(report["damage"] or not report.get("equal", True) for report in reports):
         sys.exit(CHECK_FAILED)
+
+
+async def _checked(log: Log, replayed: Replayed, rows: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """What a report says of the table with these rows."""
+    table = _position(rows, replayed.shard)
+    other = await another_log(log, table, replayed.table.shard)
+    if other is not None:
+        # Every row would differ, and none of the differences says anything.
+        return {
+            "table_seq": table.seq,
+            "another_log": _other_shown(other),
+            "rows": None,
+            "differing": None,
+            "equal": False,
+            "differences": [],
+        }
+    held = replayed.table.rows
+    assert isinstance(held, MemoryRows)
+    # A table that nothing was folded into yet has no rows at all; the replay of nothing has its position.
+    comparison = compare(held.by_key if table.seq or replayed.seq else {}, rows)
+    return {
+        "table_seq": table.seq,
+        "another_log": None,
+        "rows": comparison.rows,
+        "differing": comparison.differing,
+        "equal": comparison.equal,
+        "differences": [_difference(*difference) for difference in comparison.first],
+    }
+
+
+def _other_shown(other: AnotherLog) -> dict[str, str]:
+    return {"what": other.what, "table": other.in_table, "log": other.in_log, "message": str(other)}
 
 
 async def _all_shards(log: Log) -> tuple[int, ...]:
@@ -201,5 +223,7 @@ def _print(reports: list[dict[str, Any]], check: bool, output: str) -> None:
     for report in reports:
         if report["damage"]:
             note(f"shard {report['shard']}: {report['damage']['message']}")
+        if report.get("another_log"):
+            note(f"shard {report['shard']}: {report['another_log']['message']}\n  {ANOTHER_LOG_REMEDY}")
         for difference in report.get("differences", ()):
             note(f"{difference['row']}\n  replay: {difference['replay']}\n  table:  {difference['table']}")
