@@ -9,6 +9,7 @@ from pathlib import Path
 from streams.broker import cluster, engine, jvm
 from streams.broker.endpoint import WAYS, BrokerEndpoint, BrokerFailed, BrokerSettings, Way
 from streams.broker.probe import NoKafka, ask
+from streams.broker.processes import is_own
 from streams.broker.record import BrokerRecord, KafkaHome
 
 
@@ -137,12 +138,16 @@ def bring_down(
     home: Path,
     *,
     reset: bool = False,
+    only_own: bool = False,
     say: Callable[[str], None] = print,
     settings: BrokerSettings | None = None,
 ) -> bool:
-    """Stop the broker of `home`; True when one ran. Its data stay, and `bring_up` serves them again.
+    """Stop the broker of `home`; True when one was stopped. Its data stay, and `bring_up` serves them again.
 
-    With `reset` the data go too, for good. A cluster is never touched. Raises BrokerFailed for a directory that this
+    With `reset` the data go too, for good. With `only_own` a broker process that this process did not start is left running, and
+    `say` told so: the one this process started may have been stopped and another started since.
+
+    A cluster is never touched. Raises BrokerFailed for a directory that this
     code did not make, and when the broker cannot be stopped.
     """
     settings = settings or BrokerSettings.from_environment(os.environ)
@@ -161,6 +166,11 @@ def bring_down(
                 engine.delete_volume(place, record, settings)
         else:
             mark = jvm.running(place, record)
+            if mark is not None and only_own and not is_own(mark):
+                say(
+                    f"jvm: the broker that runs in {place.home} now (pid {mark.pid}) was started by another process; it runs on"
+                )
+                return False
             ran = mark is not None
             if mark is not None:
                 jvm.stop_process(place, mark, say)

@@ -69,6 +69,18 @@ def find(mark: ProcessMark, arguments: Sequence[str]) -> psutil.Process | None:
     return process
 
 
+def is_own(mark: ProcessMark) -> bool:
+    """Whether this very process started the one that `mark` means; False when that has ended."""
+    # The parent says more than a remembered pid: it holds also when the start was interrupted before anything was remembered, and
+    # the pid of a child is not given to another process before its parent has asked for the child's end, which nobody does.
+    try:
+        process = psutil.Process(mark.pid)
+        started_ms = process.create_time() * 1000
+        return process.ppid() == os.getpid() and abs(started_ms - mark.started_at_ms) <= _START_TOLERANCE_MS
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _carries(command: Sequence[str], arguments: Sequence[str]) -> bool:
     return all(argument in command for argument in arguments)
 

@@ -105,7 +105,9 @@ def _run_on_kafka(
         except KeyboardInterrupt:
             say("stopped before everything was up")
         finally:
-            if not keep_broker and not running_before and bring_down(settings.home, say=say, settings=of_environment):
+            # Only the broker that this process started: meanwhile it may have been stopped, and another started for somebody else.
+            ended = not keep_broker and not running_before
+            if ended and bring_down(settings.home, only_own=True, say=say, settings=of_environment):
                 say("broker      stopped; its data stay")
 
 
