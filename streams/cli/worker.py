@@ -160,12 +160,20 @@ def _selected(settings: Settings, instance: str, properties: Sequence[str]) -> l
     names = [row["endpoint"] for row in rows if declares(row, wanted)]
     if not names:
         raise Failure(
-            f"none of the {counted(rows, 'worker')} of instance {instance!r} declares {' '.join(properties)}",
+            _none_declares(len(rows), instance, " ".join(properties)),
             code="not-found",
             remedy="`headway worker list` shows what they declare",
             exit_code=NOT_FOUND,
         )
     return names
+
+
+def _none_declares(workers: int, instance: str, properties: str) -> str:
+    if workers == 0:
+        return f"instance {instance!r} has no workers, so none declares {properties}"
+    if workers == 1:
+        return f"the only worker of instance {instance!r} does not declare {properties}"
+    return f"none of the {workers} workers of instance {instance!r} declares {properties}"
 
 
 def parse_properties(texts: Sequence[str]) -> list[tuple[str, str]]:

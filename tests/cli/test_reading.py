@@ -70,6 +70,19 @@ def test_a_drain_by_property_names_the_workers_it_would_drain(read_side):
     assert "none of the 3 workers of instance 'main' declares pool=z" in missing.stderr
 
 
+@pytest.mark.parametrize(
+    ("workers", "said"),
+    [
+        (0, "instance 'main' has no workers, so none declares pool=z"),
+        (1, "the only worker of instance 'main' does not declare pool=z"),
+        (2, "none of the 2 workers of instance 'main' declares pool=z"),
+    ],
+)
+def test_that_no_worker_declares_a_property_is_said_of_as_many_as_there_are(read_side, workers, said):
+    side = read_side([connected(f"w{number}", pool="a") for number in range(workers)])
+    assert said in side.run("worker", "drain", "--property", "pool=z", "--dry-run", code=4).stderr
+
+
 @pytest.mark.parametrize("arguments", [[], ["w1", "--property", "pool=a"]])
 def test_a_drain_names_workers_in_one_way(arguments):
     result = CliRunner().invoke(main, ["worker", "drain", *arguments])
