@@ -98,10 +98,18 @@ def show_reference() -> None:
 
 
 def _text_of(file: IO[str]) -> str:
+    name = "standard input" if file.name in ("-", "<stdin>") else file.name
     try:
-        return file.read()
+        text = file.read()
     except UnicodeDecodeError as error:
-        raise Failure(f"{file.name} is not UTF-8 text: {error}", code="HW-101", remedy="Save it as UTF-8") from error
+        raise Failure(f"{name} is not UTF-8 text: {error}", code="HW-101", remedy="Save it as UTF-8") from error
+    if not text.strip():
+        raise Failure(
+            f"{name} is empty: a configuration is a JSON object",
+            code="HW-101",
+            remedy="`headway config show -o json` prints the one in force in the form to begin with",
+        )
+    return text
 
 
 def _environment(variables: tuple[str, ...]) -> dict[str, str]:

@@ -77,3 +77,13 @@ def test_a_grpc_scheduler_needs_the_name_of_an_instance():
 
 def test_the_reference_is_printed_as_the_page():
     assert run("reference").stdout == reference()
+
+
+@pytest.mark.parametrize("verb", ["set", "import"])
+@pytest.mark.parametrize("text", ["", " \n"], ids=["nothing", "blank"])
+def test_an_empty_configuration_is_said_to_be_empty_and_where(tmp_path, verb, text):
+    said = "is empty: a configuration is a JSON object"
+    assert f"error [HW-101]: standard input {said}" in run(verb, "-", "--dry-run", code=1, input=text).stderr
+    path = tmp_path / "empty.json"
+    path.write_text(text)
+    assert f"error [HW-101]: {path} {said}" in run(verb, str(path), "--dry-run", code=1).stderr
