@@ -11,7 +11,7 @@ import pytest
 
 
 def _with_reader_gone(body: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Runs `headway probe ARGUMENTS`, a command made for it of `body`, into a pipe that nobody reads."""
+    """Runs the command line with one more command, `probe`, made of `body`, into a pipe that nobody reads."""
     script = (
         "import sys, click, signal\n"
         "from streams.cli.main import main\n"
