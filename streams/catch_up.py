@@ -29,6 +29,10 @@ from streams.topics import EVENTS
 BATCH_EVENTS: Final = 2_000
 """Records folded between two looks at the event loop: about 30 ms."""
 
+SMALL_BATCH_EVENTS: Final = 500
+GATHER_S: Final = 0.04
+"""After a batch smaller than that, so long is waited for more before the next read."""
+
 PATIENCE_S: Final = 60.0
 """How long a read that must bring something may bring nothing."""
 
@@ -160,7 +164,11 @@ class ShardReader:
             follower = await self._at_position()
             begun_seq, until_s = self.table.shard.seq, time.monotonic() + seconds
             while (left_s := until_s - time.monotonic()) > 0:
+                before = self.table.shard.seq
                 await self._read_batch(follower, timeout_ms=max(1, min(100, round(left_s * 1000))))
+                if 0 < self.table.shard.seq - before < SMALL_BATCH_EVENTS:
+                    # Each read, fetch and write batch has its price whatever it holds; the table may be this much behind.
+                    await asyncio.sleep(GATHER_S)
             folded = self.table.shard.seq - begun_seq
             self.led_events += folded
             return folded

@@ -49,8 +49,14 @@ LEAD_FROM: Final = 2_000
 HAND_OVER_BELOW: Final = 1_000
 """Offsets behind under which the agent may have it back (design, section 6)."""
 
-AGENT_EVENTS_PER_S: Final = 5_000
-"""Half of what an agent carries with a core of its own: a faster tail stays with the reader."""
+AGENT_EVENTS_PER_S: Final = 500
+"""A tail that is no faster goes back to the agent. An event costs an agent about twenty times the CPU it costs the reader."""
+
+READER_EVENTS_PER_S: Final = 1_000
+"""A faster tail is the reader's, also when the agent keeps up: what the agent would burn, the decider beside it needs."""
+
+RATE_OVER_S: Final = 1.0
+"""How long the tail is measured before it counts as fast."""
 
 LOOK_S: Final = 0.25
 NUDGE_S: Final = 1.0
@@ -308,15 +314,21 @@ class StateTable:
     async def _watch(self, shard: int, reading: _Reading) -> None:
         reader, row = reading.reader, reading.reader.table
         moved_s, next_offset = time.monotonic(), row.shard.next_offset
+        begun_s, begun_seq = moved_s, row.shard.seq
         while True:
             await asyncio.sleep(LOOK_S)
             reading.behind = await self._patiently(reader, reader.behind)
             now_s = time.monotonic()
+            fast = False
+            if now_s - begun_s >= RATE_OVER_S:
+                fast = row.shard.seq - begun_seq > READER_EVENTS_PER_S * (now_s - begun_s)
+                begun_s, begun_seq = now_s, row.shard.seq
             if reading.behind == 0 or row.shard.next_offset != next_offset:
                 moved_s, next_offset = now_s, row.shard.next_offset
-            if reading.behind > LEAD_FROM:
+            if fast or reading.behind > LEAD_FROM:
                 await self._lead(shard, reading)
-                moved_s = time.monotonic()
+                moved_s = begun_s = time.monotonic()
+                begun_seq = row.shard.seq
             elif now_s - moved_s > NUDGE_S:
                 await self._patiently(reader, reader.catch_up)
                 moved_s = time.monotonic()
