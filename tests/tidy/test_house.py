@@ -80,6 +80,12 @@ def test_no_source_file_is_longer_than_one_can_read():
     assert {name: lines for name, lines in counted.items() if lines > MOST_LINES and not name.endswith(".json")} == {}
 
 
+def test_nothing_tracked_is_a_symbolic_link():
+    """One points at a place on somebody's machine, and a checkout elsewhere follows it."""
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-s"], capture_output=True, text=True, check=False)
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []
+
+
 def test_no_file_has_an_empty_name():
     found = [
         name
