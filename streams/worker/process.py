@@ -43,6 +43,8 @@ LINGER_S = 1.0
 
 MESSAGE_CHARACTERS = 1_024
 _FIRST_SAMPLE_S, _LAST_SAMPLE_S = 0.005, 1.0
+INEXACT_KIB = 8 << 10
+"""Resident sizes are counted in batches for each processor: one that is larger by less than this may be the same."""
 _POLL_S = 0.05  # where the machine has no pidfd
 
 UNSTARTABLE = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG)
@@ -368,7 +370,8 @@ class _Watch:
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code  # so that Popen does not wait for a number that is no longer this process
         peak_kib = _max_rss_kib(used)
-        if peak_kib <= self._own_peak_kib:
+        own_peak_kib = max(self._own_peak_kib, _max_rss_kib(resource.getrusage(resource.RUSAGE_SELF)))
+        if peak_kib <= own_peak_kib + INEXACT_KIB:
             # On Linux it starts with the peak of the process that forked, the worker itself, so it says nothing below that.
             peak_kib = self._peak_kib
         return Usage(wall_us, int((used.ru_utime + used.ru_stime) * 1e6), max(peak_kib, self._peak_kib)), code

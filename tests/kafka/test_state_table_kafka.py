@@ -214,9 +214,11 @@ async def test_a_tail_faster_than_the_agent_is_led_by_the_reader_and_handed_back
     while (await asyncio.to_thread(process.reaches, shards.seq()))["read_by"] != "agent":
         assert time.monotonic() < until_s
     before = int(str((await reached(process, shards))["events_by_agent"]))
-    await shards.write(100)
-    state = await reached(process, shards)
-    assert int(str(state["events_by_agent"])) > before
+    # Faust takes up a resumed partition within its own second; what comes before that, the reader still folds.
+    while int(str(state["events_by_agent"])) <= before:
+        assert time.monotonic() < until_s, state
+        await shards.write(20)
+        state = await reached(process, shards)
     await equals_replay(process, shards)
 
 

@@ -153,7 +153,9 @@ def test_one_that_left_the_group_and_holds_the_output_does_not_hold_the_report(t
 
 def test_use_is_measured(tmp_path: Path) -> None:
     script = (
-        "import time; held = bytearray(150 << 20); t = time.process_time()\nwhile time.process_time() - t < 0.2: pass"
+        "import time; held = bytearray(150 << 20); t = time.process_time()\n"
+        "while time.process_time() - t < 0.2: pass\n"
+        "time.sleep(1.5)"  # longer than the longest time between two samples
     )
     report = run_of(tmp_path, sys.executable, "-I", "-c", script).run()
     assert report.result is RunResult.EXITED, report.stderr_tail
