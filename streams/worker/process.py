@@ -42,7 +42,7 @@ LINGER_S = 1.0
 """How long output is still read after the process ended, where something that left the group holds the pipe open."""
 
 MESSAGE_CHARACTERS = 1_024
-_FIRST_SAMPLE_S, _LAST_SAMPLE_S = 0.005, 1.0
+_FIRST_SAMPLE_S, _LAST_SAMPLE_S = 0.005, 0.5
 INEXACT_KIB = 8 << 10
 """Resident sizes are counted in batches for each processor: one that is larger by less than this may be the same."""
 _POLL_S = 0.05  # where the machine has no pidfd
@@ -296,7 +296,7 @@ class _Watch:
             if now >= sample_at:
                 self._sample()
                 self._check_memory(now)
-                self._sample_s = min(self._sample_s * 4, self._longest_sample_s)
+                self._sample_s = min(self._sample_s * 2, self._longest_sample_s)
                 sample_at = now + self._sample_s
             until = [sample_at] if poll_s is None else [sample_at, now + poll_s]
             if self._result is None and deadline is not None:
