@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from events import facts
 from events.errors import InvalidFact
 from events.facts import Fact
-from events.payloads import NO_NAME_TWICE, Command, command_of, requirements_of
-from events.reasons import CacheAnswer, Outcome, RejectReason, RunResult, UpstreamState
+from events.payloads import MAX_DIGESTS, NO_NAME_TWICE, Command, command_of, digests_of, requirements_of
+from events.reasons import CacheAnswer, FetchFailure, Outcome, RejectReason, RunResult, UpstreamState
 from events.values import U63_MAX, Digest, Properties, ResourceHint, Usage
 
 MAX_NAME_CHARS = 256
@@ -127,6 +127,36 @@ def command_fault(command: Command) -> Fault | None:
     return None
 
 
+def _digests_fault(data: bytes) -> Fault | None:
+    if not data:
+        return None
+    try:
+        digests = digests_of(data)
+    except ValueError:
+        return "", f"{len(data)} bytes that are no Digests"
+    if len(digests) > MAX_DIGESTS:
+        return "", f"{len(digests)} of them"
+    for number, digest in enumerate(digests):
+        if not digest.hash or _digest_fault(digest):
+            return f"[{number}]", digest
+    return None
+
+
+def _some_digests_fault(data: bytes) -> Fault | None:
+    return _digests_fault(data) if data else ("", "none")
+
+
+def _some_digest_fault(value: Digest) -> Fault | None:
+    return _digest_fault(value) if value.hash else ("", value)
+
+
+def _url_fault(value: str) -> Fault | None:
+    if not value:
+        return None
+    scheme, separator, rest = value.partition("://")
+    return None if separator and scheme in ("http", "https") and rest and value.split() == [value] else ("", value)
+
+
 def _running_fault(value: tuple[int, ...]) -> Fault | None:
     if len(value) > MAX_RUNNING:
         return "", f"{len(value)} of them"
@@ -183,6 +213,12 @@ DRAWN_RULE = _number(0, U64_MAX, "a whole number from 0 to 2^64-1")
 CONNECTION_RULE = _number(1, U64_MAX, "a whole number from 1 to 2^64-1, drawn at each connect")
 DURATION_RULE = _number(0, MAX_DURATION_US, "0 to 10 years, in microseconds")
 DIGEST_RULE = Rule(f"a hash of {MIN_HASH_BYTES} to {MAX_HASH_BYTES} bytes and a size from 0 to 2^63-1", _digest_fault)
+ONE_DIGEST_RULE = Rule(DIGEST_RULE.text, _some_digest_fault)
+DIGESTS_RULE = Rule(f"at most {MAX_DIGESTS} digests, each with {DIGEST_RULE.text}", _digests_fault)
+SOME_DIGESTS_RULE = Rule(f"1 to {MAX_DIGESTS} digests, each with {DIGEST_RULE.text}", _some_digests_fault)
+STORE_RULE = Rule('"" (content) or "ac" (the action cache)', lambda value: None if value in ("", "ac") else ("", value))
+URL_RULE = Rule("empty, or http://host:port without white space", _url_fault)
+U32_RULE = _number(0, U32_MAX, "a whole number from 0 to 2^32-1")
 REQUIREMENTS_RULE = Rule(
     f"at most {MAX_REQUIREMENTS}, sorted by name, {NO_NAME_TWICE}, names of 1 to {MAX_NAME_CHARS} and values of at most "
     f"{MAX_NAME_CHARS} characters",
@@ -253,6 +289,7 @@ RULES: dict[type, dict[str, Rule]] = {
         "max_inflight": _number(0, U32_MAX, "a whole number from 0 (no limit) to 2^32-1"),
         "build": LABEL_RULE,
         "running": Rule(f"at most {MAX_RUNNING} dispatch ids, each from 1 to 2^63-1", _running_fault),
+        "blobs_url": URL_RULE,
     },
     facts.WorkerReported: {**_OF_WORKER, "free_memory_kib": AMOUNT_RULE},
     facts.WorkerDrained: {"instance": NAME_RULE, "endpoint": ENDPOINT_RULE},
@@ -287,6 +324,33 @@ RULES: dict[type, dict[str, Rule]] = {
     facts.CacheAnswered: {**_OF_ANSWER, "answer": _one_of(CacheAnswer)},
     facts.HintsLoaded: {"instance": NAME_RULE, "hints": HINTS_RULE},
     facts.UpstreamReported: {**_OF_ANSWER, "state": _one_of(UpstreamState)},
+    facts.BlobsAvailable: {
+        **_OF_WORKER,
+        "report": ID_RULE,
+        "chunk": U32_RULE,
+        "added": DIGESTS_RULE,
+        "ac_pins": DIGESTS_RULE,
+        "mirror_pending": U32_RULE,
+        "mirror_pinned": U32_RULE,
+        "mirror_pinned_bytes": AMOUNT_RULE,
+    },
+    facts.BlobsEvicted: {**_OF_WORKER, "digests": SOME_DIGESTS_RULE},
+    facts.PeerFetchFailed: {
+        "instance": NAME_RULE,
+        "endpoint": ENDPOINT_RULE,
+        "digest": ONE_DIGEST_RULE,
+        "failure": _one_of(FetchFailure),
+        "boot_epoch": DRAWN_RULE,
+        "reporter": LABEL_RULE,
+    },
+    facts.BlobsStable: {
+        "instance": NAME_RULE,
+        "broadcast": DRAWN_RULE,
+        "sequence": U32_RULE,
+        "store": STORE_RULE,
+        "digests": SOME_DIGESTS_RULE,
+    },
+    facts.BlobsStableAcknowledged: {**_OF_WORKER, "chunk_seq": ID_RULE},
 }
 """The rules of each kind of fact, by field; a field that is not here has none beyond its type."""
 

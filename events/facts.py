@@ -1,13 +1,13 @@
 """Facts: what the world says. One class per message of proto/headway/v1/facts.proto, with the same names.
 
 A fact is an input of `decide`; it never changes state by itself. Requirements arrive as canonical bytes (a serialised
-`Requirements` message, sorted by name) and commands as opaque bytes (a serialised `Command` message): the core interns the first
-and never looks into the second.
+`Requirements` message, sorted by name), commands and lists of digests as opaque bytes (serialised `Command` and `Digests` messages):
+the core interns the first and never looks into the others.
 """
 
 from dataclasses import dataclass
 
-from events.reasons import CacheAnswer, DeclineReason, Outcome, RejectReason, RunResult, UpstreamState
+from events.reasons import CacheAnswer, DeclineReason, FetchFailure, Outcome, RejectReason, RunResult, UpstreamState
 from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, ResourceHint, Usage
 
 
@@ -46,6 +46,7 @@ class WorkerConnected:
     build: str = ""
     running: tuple[int, ...] = ()  # dispatch ids it still runs
     admits_when_idle: bool = False  # holding nothing, it takes whatever fits its totals
+    blobs_url: str = ""  # where others fetch its blobs, http://host:port; empty: nowhere
 
 
 @dataclass(slots=True)
@@ -223,6 +224,68 @@ class UpstreamReported:
 
 
 @dataclass(slots=True)
+class BlobsAvailable:
+    """A worker says which blobs it holds: one chunk of a report (PM8). Digests are serialised `Digests`, at most 4,096 each."""
+
+    instance: str
+    endpoint: str
+    connection_id: int
+    report: int  # from 1, rising within a connection; a newer one abandons an unfinished one
+    chunk: int = 0
+    last: bool = True
+    full: bool = False  # once the last chunk is in, what this report does not name is gone
+    added: bytes = b""
+    ac_pins: bytes = b""  # those of all chunks together replace the endpoint's set with the last chunk (A-1)
+    mirror_pending: int = 0
+    mirror_pinned: int = 0
+    mirror_pinned_bytes: int = 0
+
+
+@dataclass(slots=True)
+class BlobsEvicted:
+    """A worker no longer holds these blobs."""
+
+    instance: str
+    endpoint: str
+    connection_id: int
+    digests: bytes
+
+
+@dataclass(slots=True)
+class PeerFetchFailed:
+    """`reporter` could not fetch a blob from `endpoint`, which was said to hold it (PM11)."""
+
+    instance: str
+    endpoint: str
+    digest: Digest
+    failure: FetchFailure
+    boot_epoch: int = 0  # of the peer, as it was told to whoever asked; 0: not known
+    reporter: str = ""
+
+
+@dataclass(slots=True)
+class BlobsStable:
+    """Blobs are in durable storage: one chunk of a broadcast (S-1, S-8, PF1)."""
+
+    instance: str
+    broadcast: int
+    sequence: int = 0
+    last: bool = True
+    store: str = ""  # empty: content; "ac": the action cache
+    digests: bytes = b""
+
+
+@dataclass(slots=True)
+class BlobsStableAcknowledged:
+    """A worker has taken a chunk of stable blobs (S-3, S-7)."""
+
+    instance: str
+    endpoint: str
+    connection_id: int
+    chunk_seq: int
+
+
+@dataclass(slots=True)
 class Unreadable:
     """What the edge makes of a record that is no valid fact, so that it too yields an event. Not in the wire contract."""
 
@@ -257,6 +320,11 @@ Fact = (
     | CacheAnswered
     | HintsLoaded
     | UpstreamReported
+    | BlobsAvailable
+    | BlobsEvicted
+    | PeerFetchFailed
+    | BlobsStable
+    | BlobsStableAcknowledged
     | Unreadable
 )
 

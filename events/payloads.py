@@ -1,10 +1,11 @@
-"""The parts of facts and events that the core carries as bytes: requirements, which it interns, and commands, which it never opens.
+"""The parts of facts and events that the core carries as bytes: requirements, which it interns, and commands and lists of digests, which
+it never opens.
 
-Both are serialised messages of proto/headway/v1/common.proto in one canonical form, so that equal contents are equal bytes: the decider
+They are serialised messages of proto/headway/v1/common.proto in one canonical form, so that equal contents are equal bytes: the decider
 interns requirements by their bytes, and what a fold rebuilds is what was decided.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -14,6 +15,8 @@ from events.values import Digest, Properties
 from proto.gen.headway.v1 import common_pb2
 
 NO_NAME_TWICE = "no name stands twice"
+MAX_DIGESTS = 4096
+"""Digests in one record: a chunk of a report or a broadcast, 160 to 300 KiB."""
 NOT_A_MESSAGE = "serialised bytes of the message that proto/headway/v1/common.proto declares"
 
 
@@ -92,3 +95,32 @@ def command_of(data: bytes) -> Command:
         tuple([EnvironmentVariable(v.name, v.value, v.secret) for v in message.env]),
         tuple([Digest(i.digest.hash, i.digest.size_bytes) for i in message.inputs]),
     )
+
+
+def digests_bytes(digests: Iterable[Digest]) -> bytes:
+    """The canonical bytes of a list of digests, in the order given; b"" for none."""
+    message = common_pb2.Digests()
+    add = message.items.add
+    for hash_bytes, size_bytes in digests:
+        add(hash=hash_bytes, size_bytes=size_bytes)
+    return message.SerializeToString(deterministic=True)
+
+
+def digests_of(data: bytes) -> list[Digest]:
+    """The digests in `data`.
+
+    Raises:
+        ValueError: `data` is no serialised `Digests`.
+    """
+    try:
+        message = common_pb2.Digests.FromString(data)
+    except DecodeError as error:
+        raise ValueError(f"digests of {len(data)} bytes are refused: {NOT_A_MESSAGE}") from error
+    return [Digest(item.hash, item.size_bytes) for item in message.items]
+
+
+def digest_chunks(digests: Sequence[Digest]) -> list[bytes]:
+    """The canonical bytes of `digests` in chunks of at most 4,096 (S-1); none for none."""
+    return [
+        digests_bytes(digests[start : start + MAX_DIGESTS]) for start in range(0, len(digests), MAX_DIGESTS)
+    ]

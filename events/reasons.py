@@ -26,6 +26,13 @@ class IgnoreReason(IntEnum):
     ALREADY_ACCEPTED = 10
     NOT_ASKED = 11
     UNKNOWN_CLIENT = 12
+    STALE_REPORT = 13
+    DUPLICATE_CHUNK = 14
+    CHUNK_OUT_OF_ORDER = 15
+    NOT_SENT = 16
+    STALE_EPOCH = 17
+    TRANSIENT_FAILURE = 18
+    UNKNOWN_ENDPOINT = 19
 
 
 class RejectReason(IntEnum):
@@ -199,6 +206,35 @@ class UpstreamState(IntEnum):
     REQUEUED = 2
     FINISHED = 3
     REFUSED = 4
+
+
+class WipeCause(IntEnum):
+    """Why what an endpoint held no longer counts."""
+
+    UNSPECIFIED = 0
+    EPOCH_CHANGED = 1
+    NO_EPOCH = 2
+    DISCONNECTED = 3
+
+
+class SweepCause(IntEnum):
+    """Why an endpoint was forgotten."""
+
+    UNSPECIFIED = 0
+    NEVER_RECONNECTED = 1
+    GONE = 2
+
+
+class FetchFailure(IntEnum):
+    """Why a blob could not be fetched from an endpoint."""
+
+    UNSPECIFIED = 0
+    NOT_FOUND = 1
+    DATA_LOSS = 2
+    UNAVAILABLE = 3
+    DEADLINE_EXCEEDED = 4
+    RESOURCE_EXHAUSTED = 5
+    INTERNAL = 6
 
 
 class Explanation(IntEnum):

@@ -166,6 +166,56 @@ class Worker:
 
 
 @dataclass(slots=True, eq=False)
+class Report:
+    """How far an endpoint's report of its blobs has come (PM8)."""
+
+    number: int = 0
+    next_chunk: int = 0
+    full: bool = False
+    open: bool = False  # its last chunk is still to come
+
+
+@dataclass(slots=True, eq=False)
+class Endpoint:
+    """What is known of an endpoint beside its worker. It outlives the worker until it is swept.
+
+    Which blobs it holds is not here: that is millions of pairs, which a projection keeps (projections/locality.py).
+    """
+
+    instance: str
+    endpoint: str
+    boot_epoch: int  # the last one seen; stays when the worker goes (6.9)
+    connection_id: int  # who owns it; 0: nobody any more
+    confirmed_in: int  # leader epoch in which it was last heard
+    gone_at_us: int = 0  # when its connection ended; moved by outages of the log
+    advertised: bool = False  # it said since its last wipe what it holds
+    report: Report = field(default_factory=Report)
+    unacknowledged: dict[int, None] | None = None  # seqs of BlobsStable, oldest first; None: nothing waits (S-4)
+    changes: tuple[int, ...] = ()  # when its boot epoch changed, at_us; as many as the warning asks for (F-6)
+    flapped_at_us: int | None = None  # the last warning
+
+
+@dataclass(slots=True, eq=False)
+class StableChunk:
+    """One chunk of stable blobs that some endpoint still has to acknowledge."""
+
+    seq: int
+    broadcast: int
+    sequence: int
+    last: bool
+    store: str
+    digests: bytes
+    waiting: int = 0  # endpoints
+
+
+class Broadcast(NamedTuple):
+    """A broadcast of stable blobs whose last chunk is still to come."""
+
+    next_sequence: int
+    store: str
+
+
+@dataclass(slots=True, eq=False)
 class Hold:
     """One worker is kept draining for one operation; at most one per instance (H2)."""
 
@@ -218,6 +268,9 @@ class Instance:
     finished: deque[tuple[int, int, Operation]] = field(default_factory=deque)  # (seq, at_us, operation), oldest first
     by_action: dict[bytes, Operation] = field(default_factory=dict)  # live cacheable ones, by digest (J1)
     hints: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # (cpu_millis, memory_kib)
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)  # by name; those without worker too
+    stable: dict[int, StableChunk] = field(default_factory=dict)  # by seq of the event, oldest first
+    broadcasts: dict[int, Broadcast] = field(default_factory=dict)  # unfinished ones, the latest last
     hold: Hold | None = None
     no_candidate_for: int | None = None  # the operation HoldNoCandidate was last said of (H14)
     unsatisfiable: dict[int, Shortage] = field(default_factory=dict)  # by requirement_id
@@ -236,6 +289,9 @@ class Shard:
     now_us: int = 0
     position: int = -1  # offset of the last fact that was decided
     leader_epoch: int = 0
+    elected_seq: int = 0
+    recovers_at: int | None = None  # offset of the fact at which this leader has recovered; None: it has
+    recovered_at_us: int = 0  # moved by outages of the log
     cluster_id: str = ""
     facts_topic_id: str = ""
     events_topic_id: str = ""

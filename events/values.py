@@ -59,6 +59,13 @@ class HoldExclusionCount(NamedTuple):
     workers: int
 
 
+class Holding(NamedTuple):
+    """How many bytes of an action's inputs an endpoint holds."""
+
+    endpoint: str
+    bytes: int
+
+
 NO_DIGEST = Digest(b"", 0)
 NO_USAGE = Usage()
 

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from events import events as e
 from events.payloads import NOT_A_MESSAGE
 from events.reasons import Outcome
-from events.values import NO_DIGEST, NO_USAGE, Digest, QueueOrder, Usage
+from events.values import NO_DIGEST, NO_USAGE, Digest, Holding, QueueOrder, Usage
 from proto.gen.headway.v1 import events_pb2
 
 Write = Callable[[Any, int], bytes]
@@ -131,10 +131,10 @@ def _dispatched_writer() -> Write:
     part = message.operation_dispatched
     part.SetInParent()
     serialise = message.SerializeToString
-    overtook = False
+    overtook = held = False
 
     def write(event: e.OperationDispatched, leader_epoch: int) -> bytes:
-        nonlocal overtook
+        nonlocal overtook, held
         message.seq = event.seq
         message.cause_offset = event.cause_offset
         message.at_us = event.at_us
@@ -149,6 +149,15 @@ def _dispatched_writer() -> Write:
             part.ClearField("overtook")
             overtook = False
         part.backfilled = event.backfilled
+        if held:
+            part.ClearField("holders")
+            part.ClearField("saved_bytes")
+            held = False
+        if event.holders:
+            held = True
+            for endpoint, count in event.holders:
+                part.holders.add(endpoint=endpoint, bytes=count)
+            part.saved_bytes = event.saved_bytes
         return serialise()
 
     return write
@@ -305,6 +314,8 @@ def _dispatched(message: Any) -> e.Event:
         part.connection_id,
         part.overtook if part.HasField("overtook") else None,
         part.backfilled,
+        tuple([Holding(held.endpoint, held.bytes) for held in part.holders]) if part.holders else (),
+        part.saved_bytes,
     )
 
 

@@ -13,6 +13,7 @@ from events.config.decorators import (
     UpstreamScheduler,
 )
 from events.config.hold import BackfillHold, HoldConfig, ShortfallHold
+from events.config.locality import LocalityConfig
 from events.config.parsing import DEFAULT_CONFIG, Decorator, Resolved, canonical_config, parse_config, resolve
 from events.config.simple import (
     KNOWN_MINIMUMS,
@@ -35,6 +36,7 @@ __all__ = [
     "FairShare",
     "HistoricalResourceScheduler",
     "HoldConfig",
+    "LocalityConfig",
     "MemoryEscalation",
     "Modification",
     "PropertyKind",

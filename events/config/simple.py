@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from events.config.hold import HoldConfig
+from events.config.locality import LocalityConfig
 
 SECOND_US = 1_000_000
 
@@ -138,6 +139,10 @@ class SimpleScheduler(BaseModel):
     )
     fair_share: FairShare | None = Field(
         default=None, description="Equal shares inside one priority. Unset: first come, first served."
+    )
+    locality: LocalityConfig = Field(
+        default_factory=LocalityConfig,
+        description="Which worker holds which blob: how long that is believed, and what it is used for.",
     )
     aging_s: int | None = Field(
         default=None,

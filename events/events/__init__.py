@@ -11,6 +11,18 @@ from events.events.holds import (
     HoldNoCandidate,
     HoldReleased,
 )
+from events.events.locality import (
+    BlobsAvailable,
+    BlobsEvicted,
+    BlobsStable,
+    BlobsStableAcknowledged,
+    EndpointConfirmed,
+    EndpointSwept,
+    LocalityWiped,
+    PeerFetchFailed,
+    StableChunksDropped,
+    WorkerFlapping,
+)
 from events.events.operations import (
     DispatchSettled,
     KillRequested,
@@ -33,6 +45,7 @@ from events.events.shard import (
     KeyReleased,
     LeaderElected,
     LogSilent,
+    RecoveryCompleted,
     RequirementDefined,
     Ticked,
 )
@@ -97,6 +110,17 @@ Event = (
     | HoldReleased
     | HoldNoCandidate
     | WorkerIdleCapped
+    | RecoveryCompleted
+    | BlobsAvailable
+    | BlobsEvicted
+    | PeerFetchFailed
+    | BlobsStable
+    | BlobsStableAcknowledged
+    | StableChunksDropped
+    | LocalityWiped
+    | EndpointConfirmed
+    | EndpointSwept
+    | WorkerFlapping
 )
 
 EVENT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Event.__args__}
@@ -104,6 +128,10 @@ EVENT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Event.__args__}
 
 __all__ = [
     "EVENT_KINDS",
+    "BlobsAvailable",
+    "BlobsEvicted",
+    "BlobsStable",
+    "BlobsStableAcknowledged",
     "CacheAnswered",
     "CacheLookupRequested",
     "ClientHeard",
@@ -112,6 +140,8 @@ __all__ = [
     "DemandSatisfiable",
     "DemandUnsatisfiable",
     "DispatchSettled",
+    "EndpointConfirmed",
+    "EndpointSwept",
     "Event",
     "FactIgnored",
     "FactRejected",
@@ -126,6 +156,7 @@ __all__ = [
     "KeyReleased",
     "KillRequested",
     "LeaderElected",
+    "LocalityWiped",
     "LogSilent",
     "OperationAccepted",
     "OperationDispatched",
@@ -136,12 +167,16 @@ __all__ = [
     "OperationReprioritised",
     "OperationRequeued",
     "OperationsForgotten",
+    "PeerFetchFailed",
+    "RecoveryCompleted",
     "RequirementDefined",
+    "StableChunksDropped",
     "Ticked",
     "UpstreamReported",
     "WorkerAdmitted",
     "WorkerDisconnected",
     "WorkerDrained",
+    "WorkerFlapping",
     "WorkerIdleCapped",
     "WorkerReported",
     "WorkerUndrained",

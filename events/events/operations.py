@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from events.reasons import DeclineReason, KillCause, Outcome, RequeueCause, RunResult
-from events.values import NO_DIGEST, NO_USAGE, Digest, QueueOrder, Usage
+from events.values import NO_DIGEST, NO_USAGE, Digest, Holding, QueueOrder, Usage
 
 
 @dataclass(slots=True)
@@ -51,6 +51,8 @@ class OperationDispatched:
     connection_id: int
     overtook: int | None = None
     backfilled: bool = False
+    holders: tuple[Holding, ...] = ()  # of its inputs, the most bytes first: at most 8
+    saved_bytes: int = 0  # of its inputs, held by the worker it went to
 
     @property
     def dispatch_id(self) -> int:

@@ -18,6 +18,18 @@ class LeaderElected:
     facts_topic_id: str = ""
     events_topic_id: str = ""
     build: str = ""
+    facts_end: int = 0  # end offset of the facts then
+
+
+@dataclass(slots=True)
+class RecoveryCompleted:
+    """Every fact that waited when the decider was elected is decided; `unconfirmed` endpoints were not heard under it yet (PM9)."""
+
+    seq: int
+    at_us: int
+    cause_offset: int
+    elected_seq: int
+    unconfirmed: int = 0
 
 
 @dataclass(slots=True)

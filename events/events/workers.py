@@ -23,6 +23,7 @@ class WorkerAdmitted:
     kept: tuple[int, ...] = ()
     reconnected: bool = False
     admits_when_idle: bool = False
+    blobs_url: str = ""
 
 
 @dataclass(slots=True)

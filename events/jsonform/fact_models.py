@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from events import facts
 from events.facts import Fact
-from events.payloads import canonical_requirements, command_bytes
-from events.reasons import CacheAnswer, DeclineReason, Outcome, RunResult, UpstreamState
+from events.payloads import canonical_requirements, command_bytes, digests_bytes
+from events.reasons import CacheAnswer, DeclineReason, FetchFailure, Outcome, RunResult, UpstreamState
 from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, ResourceHint, Usage
 
 DEFAULT_INSTANCE = "main"
@@ -147,6 +147,7 @@ class WorkerConnectedForm(_ConnectionForm):
     build: str = ""
     running: list[int] = []
     admits_when_idle: bool = False
+    blobs_url: str = ""
 
     def fact(self) -> Fact:
         """The fact, with its properties sorted by name."""
@@ -160,6 +161,7 @@ class WorkerConnectedForm(_ConnectionForm):
             build=self.build,
             running=tuple(self.running),
             admits_when_idle=self.admits_when_idle,
+            blobs_url=self.blobs_url,
         )
 
 
@@ -323,6 +325,68 @@ class UpstreamReportedForm(FactForm):
     message: str = ""
 
 
+class BlobsAvailableForm(_ConnectionForm):
+    """BlobsAvailable: without chunk and last, the whole report."""
+
+    report: int
+    chunk: int = 0
+    last: bool = True
+    full: bool = False
+    added: list[DigestText] = []
+    ac_pins: list[DigestText] = []
+    mirror_pending: int = 0
+    mirror_pinned: int = 0
+    mirror_pinned_bytes: int = 0
+
+    def fact(self) -> Fact:
+        """The fact, with the digests in canonical bytes."""
+        plain = {
+            name: getattr(self, name) for name in type(self).model_fields if name not in ("kind", "added", "ac_pins")
+        }
+        return facts.BlobsAvailable(**plain, added=digests_bytes(self.added), ac_pins=digests_bytes(self.ac_pins))
+
+
+class BlobsEvictedForm(_ConnectionForm):
+    """BlobsEvicted."""
+
+    digests: list[DigestText]
+
+    def fact(self) -> Fact:
+        """The fact, with the digests in canonical bytes."""
+        return facts.BlobsEvicted(self.instance, self.endpoint, self.connection_id, digests_bytes(self.digests))
+
+
+class PeerFetchFailedForm(_WorkerForm):
+    """PeerFetchFailed; `endpoint` is the peer that was asked."""
+
+    digest: DigestText
+    failure: Annotated[FetchFailure, _enum_from_name(FetchFailure)]
+    boot_epoch: int = 0
+    reporter: str = ""
+
+
+class BlobsStableForm(FactForm):
+    """BlobsStable: without sequence and last, the whole broadcast."""
+
+    broadcast: int
+    sequence: int = 0
+    last: bool = True
+    store: str = ""
+    digests: list[DigestText]
+
+    def fact(self) -> Fact:
+        """The fact, with the digests in canonical bytes."""
+        return facts.BlobsStable(
+            self.instance, self.broadcast, self.sequence, self.last, self.store, digests_bytes(self.digests)
+        )
+
+
+class BlobsStableAcknowledgedForm(_ConnectionForm):
+    """BlobsStableAcknowledged."""
+
+    chunk_seq: int
+
+
 FORMS: dict[str, type[FactForm | TickForm | KeyReleasedForm]] = {
     form.__name__.removesuffix("Form"): form
     for form in (
@@ -347,6 +411,11 @@ FORMS: dict[str, type[FactForm | TickForm | KeyReleasedForm]] = {
         CacheAnsweredForm,
         HintsLoadedForm,
         UpstreamReportedForm,
+        BlobsAvailableForm,
+        BlobsEvictedForm,
+        PeerFetchFailedForm,
+        BlobsStableForm,
+        BlobsStableAcknowledgedForm,
     )
 }
 """The model of each kind, by the kind's name."""

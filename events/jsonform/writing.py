@@ -8,7 +8,7 @@ from typing import Any
 
 from events.events import Event, OperationDispatched, OperationQueued
 from events.facts import Configured, Fact
-from events.payloads import command_of, requirements_of
+from events.payloads import command_of, digests_of, requirements_of
 from events.reasons import DisconnectReason, KillCause, Outcome, PlacementEnd, RefuseReason, RequeueCause
 from events.values import Digest, Properties
 from proto.gen.headway.v1 import commands_pb2, common_pb2, placements_pb2
@@ -65,6 +65,10 @@ def _tail_text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
+def _digests(name: str) -> Callable[[bytes], JsonObject]:
+    return lambda data: {name: [str(digest) for digest in digests_of(data)]}
+
+
 _BY_NAME: dict[str, Callable[[Any], JsonObject]] = {
     "requirements": lambda data: {"requirements": _pairs(requirements_of(data))},
     "command": _command,
@@ -72,6 +76,9 @@ _BY_NAME: dict[str, Callable[[Any], JsonObject]] = {
     "stdout_tail": lambda data: {"stdout_tail": _tail_text(data)},
     "stderr_tail": lambda data: {"stderr_tail": _tail_text(data)},
     "properties": lambda found: {"properties": _properties(found)},
+    "added": _digests("added"),
+    "ac_pins": _digests("ac_pins"),
+    "digests": _digests("digests"),
 }
 
 
@@ -136,6 +143,8 @@ def _message_fields(message: Any) -> JsonObject:
             found[name] = [{"name": item.name, "value": item.value} for item in value.items]
         elif descriptor.message_type is common_pb2.Digest.DESCRIPTOR:
             found[name] = _digest_text(Digest(value.hash, value.size_bytes))
+        elif descriptor.message_type is common_pb2.Digests.DESCRIPTOR:
+            found[name] = [str(Digest(item.hash, item.size_bytes)) for item in value.items]
         elif descriptor.message_type is common_pb2.Command.DESCRIPTOR:
             found |= _command(value.SerializeToString())
         elif descriptor.is_repeated:

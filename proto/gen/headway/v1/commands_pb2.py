@@ -22,24 +22,27 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from proto.gen.headway.v1 import common_pb2 as headway_dot_v1_dot_common__pb2
 from proto.gen.headway.v1 import reasons_pb2 as headway_dot_v1_dot_reasons__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19headway/v1/commands.proto\x12\nheadway.v1\x1a\x18headway/v1/reasons.proto\"\x8d\x05\n\rWorkerCommand\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x0b\n\x03seq\x18\x04 \x01(\x04\x12<\n\x08\x61\x64mitted\x18\x05 \x01(\x0b\x32(.headway.v1.WorkerCommand.WorkerAdmittedH\x00\x12:\n\x07refused\x18\x06 \x01(\x0b\x32\'.headway.v1.WorkerCommand.WorkerRefusedH\x00\x12:\n\x07\x65victed\x18\x07 \x01(\x0b\x32\'.headway.v1.WorkerCommand.WorkerEvictedH\x00\x12\x41\n\x0ekill_requested\x18\x08 \x01(\x0b\x32\'.headway.v1.WorkerCommand.KillRequestedH\x00\x1a\x39\n\x0eWorkerAdmitted\x12\x0c\n\x04kept\x18\x01 \x03(\x04\x12\x19\n\x11worker_timeout_us\x18\x02 \x01(\x04\x1aW\n\rWorkerRefused\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.headway.v1.RefuseReason\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\x1a=\n\rWorkerEvicted\x12,\n\x06reason\x18\x01 \x01(\x0e\x32\x1c.headway.v1.DisconnectReason\x1a`\n\rKillRequested\x12\x14\n\x0coperation_id\x18\x01 \x01(\x04\x12\x13\n\x0b\x64ispatch_id\x18\x02 \x01(\x04\x12$\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32\x15.headway.v1.KillCauseB\x06\n\x04kindb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19headway/v1/commands.proto\x12\nheadway.v1\x1a\x17headway/v1/common.proto\x1a\x18headway/v1/reasons.proto\"\xf2\x06\n\rWorkerCommand\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rconnection_id\x18\x03 \x01(\x06\x12\x0b\n\x03seq\x18\x04 \x01(\x04\x12<\n\x08\x61\x64mitted\x18\x05 \x01(\x0b\x32(.headway.v1.WorkerCommand.WorkerAdmittedH\x00\x12:\n\x07refused\x18\x06 \x01(\x0b\x32\'.headway.v1.WorkerCommand.WorkerRefusedH\x00\x12:\n\x07\x65victed\x18\x07 \x01(\x0b\x32\'.headway.v1.WorkerCommand.WorkerEvictedH\x00\x12\x41\n\x0ekill_requested\x18\x08 \x01(\x0b\x32\'.headway.v1.WorkerCommand.KillRequestedH\x00\x12=\n\x0c\x62lobs_stable\x18\t \x01(\x0b\x32%.headway.v1.WorkerCommand.BlobsStableH\x00\x1aT\n\x0eWorkerAdmitted\x12\x0c\n\x04kept\x18\x01 \x03(\x04\x12\x19\n\x11worker_timeout_us\x18\x02 \x01(\x04\x12\x19\n\x11small_blob_mirror\x18\x03 \x01(\x08\x1aW\n\rWorkerRefused\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.headway.v1.RefuseReason\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\x1a=\n\rWorkerEvicted\x12,\n\x06reason\x18\x01 \x01(\x0e\x32\x1c.headway.v1.DisconnectReason\x1a`\n\rKillRequested\x12\x14\n\x0coperation_id\x18\x01 \x01(\x04\x12\x13\n\x0b\x64ispatch_id\x18\x02 \x01(\x04\x12$\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32\x15.headway.v1.KillCause\x1a\x88\x01\n\x0b\x42lobsStable\x12\x11\n\tchunk_seq\x18\x01 \x01(\x04\x12\x11\n\tbroadcast\x18\x02 \x01(\x06\x12\x10\n\x08sequence\x18\x03 \x01(\r\x12\x0c\n\x04last\x18\x04 \x01(\x08\x12\r\n\x05store\x18\x05 \x01(\t\x12$\n\x07\x64igests\x18\x06 \x01(\x0b\x32\x13.headway.v1.DigestsB\x06\n\x04kindb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.v1.commands_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WORKERCOMMAND']._serialized_start=68
-  _globals['_WORKERCOMMAND']._serialized_end=721
-  _globals['_WORKERCOMMAND_WORKERADMITTED']._serialized_start=406
-  _globals['_WORKERCOMMAND_WORKERADMITTED']._serialized_end=463
-  _globals['_WORKERCOMMAND_WORKERREFUSED']._serialized_start=465
-  _globals['_WORKERCOMMAND_WORKERREFUSED']._serialized_end=552
-  _globals['_WORKERCOMMAND_WORKEREVICTED']._serialized_start=554
-  _globals['_WORKERCOMMAND_WORKEREVICTED']._serialized_end=615
-  _globals['_WORKERCOMMAND_KILLREQUESTED']._serialized_start=617
-  _globals['_WORKERCOMMAND_KILLREQUESTED']._serialized_end=713
+  _globals['_WORKERCOMMAND']._serialized_start=93
+  _globals['_WORKERCOMMAND']._serialized_end=975
+  _globals['_WORKERCOMMAND_WORKERADMITTED']._serialized_start=494
+  _globals['_WORKERCOMMAND_WORKERADMITTED']._serialized_end=578
+  _globals['_WORKERCOMMAND_WORKERREFUSED']._serialized_start=580
+  _globals['_WORKERCOMMAND_WORKERREFUSED']._serialized_end=667
+  _globals['_WORKERCOMMAND_WORKEREVICTED']._serialized_start=669
+  _globals['_WORKERCOMMAND_WORKEREVICTED']._serialized_end=730
+  _globals['_WORKERCOMMAND_KILLREQUESTED']._serialized_start=732
+  _globals['_WORKERCOMMAND_KILLREQUESTED']._serialized_end=828
+  _globals['_WORKERCOMMAND_BLOBSSTABLE']._serialized_start=831
+  _globals['_WORKERCOMMAND_BLOBSSTABLE']._serialized_end=967
 # @@protoc_insertion_point(module_scope)

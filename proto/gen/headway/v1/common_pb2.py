@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headway/v1/common.proto\x12\nheadway.v1\"*\n\x06\x44igest\x12\x0c\n\x04hash\x18\x01 \x01(\x0c\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"\'\n\x08Property\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"3\n\x0cRequirements\x12#\n\x05items\x18\x01 \x03(\x0b\x32\x14.headway.v1.Property\"B\n\x13\x45nvironmentVariable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0e\n\x06secret\x18\x03 \x01(\t\"+\n\x05Input\x12\"\n\x06\x64igest\x18\x01 \x01(\x0b\x32\x12.headway.v1.Digest\"h\n\x07\x43ommand\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12,\n\x03\x65nv\x18\x02 \x03(\x0b\x32\x1f.headway.v1.EnvironmentVariable\x12!\n\x06inputs\x18\x03 \x03(\x0b\x32\x11.headway.v1.Input\"I\n\rResourceUsage\x12\x0f\n\x07wall_us\x18\x01 \x01(\x04\x12\x0e\n\x06\x63pu_us\x18\x02 \x01(\x04\x12\x17\n\x0fpeak_memory_kib\x18\x03 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headway/v1/common.proto\x12\nheadway.v1\"*\n\x06\x44igest\x12\x0c\n\x04hash\x18\x01 \x01(\x0c\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\",\n\x07\x44igests\x12!\n\x05items\x18\x01 \x03(\x0b\x32\x12.headway.v1.Digest\"*\n\x07Holding\x12\x10\n\x08\x65ndpoint\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\"\'\n\x08Property\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"3\n\x0cRequirements\x12#\n\x05items\x18\x01 \x03(\x0b\x32\x14.headway.v1.Property\"B\n\x13\x45nvironmentVariable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0e\n\x06secret\x18\x03 \x01(\t\"+\n\x05Input\x12\"\n\x06\x64igest\x18\x01 \x01(\x0b\x32\x12.headway.v1.Digest\"h\n\x07\x43ommand\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12,\n\x03\x65nv\x18\x02 \x03(\x0b\x32\x1f.headway.v1.EnvironmentVariable\x12!\n\x06inputs\x18\x03 \x03(\x0b\x32\x11.headway.v1.Input\"I\n\rResourceUsage\x12\x0f\n\x07wall_us\x18\x01 \x01(\x04\x12\x0e\n\x06\x63pu_us\x18\x02 \x01(\x04\x12\x17\n\x0fpeak_memory_kib\x18\x03 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,16 +33,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DIGEST']._serialized_start=39
   _globals['_DIGEST']._serialized_end=81
-  _globals['_PROPERTY']._serialized_start=83
-  _globals['_PROPERTY']._serialized_end=122
-  _globals['_REQUIREMENTS']._serialized_start=124
-  _globals['_REQUIREMENTS']._serialized_end=175
-  _globals['_ENVIRONMENTVARIABLE']._serialized_start=177
-  _globals['_ENVIRONMENTVARIABLE']._serialized_end=243
-  _globals['_INPUT']._serialized_start=245
-  _globals['_INPUT']._serialized_end=288
-  _globals['_COMMAND']._serialized_start=290
-  _globals['_COMMAND']._serialized_end=394
-  _globals['_RESOURCEUSAGE']._serialized_start=396
-  _globals['_RESOURCEUSAGE']._serialized_end=469
+  _globals['_DIGESTS']._serialized_start=83
+  _globals['_DIGESTS']._serialized_end=127
+  _globals['_HOLDING']._serialized_start=129
+  _globals['_HOLDING']._serialized_end=171
+  _globals['_PROPERTY']._serialized_start=173
+  _globals['_PROPERTY']._serialized_end=212
+  _globals['_REQUIREMENTS']._serialized_start=214
+  _globals['_REQUIREMENTS']._serialized_end=265
+  _globals['_ENVIRONMENTVARIABLE']._serialized_start=267
+  _globals['_ENVIRONMENTVARIABLE']._serialized_end=333
+  _globals['_INPUT']._serialized_start=335
+  _globals['_INPUT']._serialized_end=378
+  _globals['_COMMAND']._serialized_start=380
+  _globals['_COMMAND']._serialized_end=484
+  _globals['_RESOURCEUSAGE']._serialized_start=486
+  _globals['_RESOURCEUSAGE']._serialized_end=559
 # @@protoc_insertion_point(module_scope)

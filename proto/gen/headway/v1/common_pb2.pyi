@@ -14,6 +14,20 @@ class Digest(_message.Message):
     size_bytes: int
     def __init__(self, hash: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
+class Digests(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Digest]
+    def __init__(self, items: _Optional[_Iterable[_Union[Digest, _Mapping]]] = ...) -> None: ...
+
+class Holding(_message.Message):
+    __slots__ = ("endpoint", "bytes")
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    endpoint: str
+    bytes: int
+    def __init__(self, endpoint: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
+
 class Property(_message.Message):
     __slots__ = ("name", "value")
     NAME_FIELD_NUMBER: _ClassVar[int]

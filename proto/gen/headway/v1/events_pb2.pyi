@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("seq", "cause_offset", "at_us", "leader_epoch", "chain", "leader_elected", "ticked", "log_silent", "fact_ignored", "fact_rejected", "key_parked", "key_released", "configured", "instance_paused", "instance_resumed", "requirement_defined", "operation_queued", "operation_dispatched", "operation_accepted", "operation_requeued", "operation_finished", "operation_reprioritised", "operations_forgotten", "kill_requested", "dispatch_settled", "worker_admitted", "worker_reported", "worker_drained", "worker_undrained", "worker_disconnected", "operation_joined", "client_heard", "client_left", "cache_lookup_requested", "cache_answered", "hints_loaded", "operation_forwarded", "upstream_reported", "demand_unsatisfiable", "demand_satisfiable", "hold_made", "hold_moved", "hold_released", "hold_no_candidate", "worker_idle_capped")
+    __slots__ = ("seq", "cause_offset", "at_us", "leader_epoch", "chain", "leader_elected", "ticked", "log_silent", "fact_ignored", "fact_rejected", "key_parked", "key_released", "configured", "instance_paused", "instance_resumed", "requirement_defined", "operation_queued", "operation_dispatched", "operation_accepted", "operation_requeued", "operation_finished", "operation_reprioritised", "operations_forgotten", "kill_requested", "dispatch_settled", "worker_admitted", "worker_reported", "worker_drained", "worker_undrained", "worker_disconnected", "operation_joined", "client_heard", "client_left", "cache_lookup_requested", "cache_answered", "hints_loaded", "operation_forwarded", "upstream_reported", "demand_unsatisfiable", "demand_satisfiable", "hold_made", "hold_moved", "hold_released", "hold_no_candidate", "worker_idle_capped", "recovery_completed", "blobs_available", "blobs_evicted", "peer_fetch_failed", "blobs_stable", "blobs_stable_acknowledged", "stable_chunks_dropped", "locality_wiped", "endpoint_confirmed", "endpoint_swept", "worker_flapping")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     CAUSE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,17 @@ class Event(_message.Message):
     HOLD_RELEASED_FIELD_NUMBER: _ClassVar[int]
     HOLD_NO_CANDIDATE_FIELD_NUMBER: _ClassVar[int]
     WORKER_IDLE_CAPPED_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_EVICTED_FIELD_NUMBER: _ClassVar[int]
+    PEER_FETCH_FAILED_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_STABLE_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_STABLE_ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    STABLE_CHUNKS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    LOCALITY_WIPED_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_SWEPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FLAPPING_FIELD_NUMBER: _ClassVar[int]
     seq: int
     cause_offset: int
     at_us: int
@@ -101,19 +112,40 @@ class Event(_message.Message):
     hold_released: HoldReleased
     hold_no_candidate: HoldNoCandidate
     worker_idle_capped: WorkerIdleCapped
-    def __init__(self, seq: _Optional[int] = ..., cause_offset: _Optional[int] = ..., at_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., chain: _Optional[bytes] = ..., leader_elected: _Optional[_Union[LeaderElected, _Mapping]] = ..., ticked: _Optional[_Union[Ticked, _Mapping]] = ..., log_silent: _Optional[_Union[LogSilent, _Mapping]] = ..., fact_ignored: _Optional[_Union[FactIgnored, _Mapping]] = ..., fact_rejected: _Optional[_Union[FactRejected, _Mapping]] = ..., key_parked: _Optional[_Union[KeyParked, _Mapping]] = ..., key_released: _Optional[_Union[_facts_pb2.KeyReleased, _Mapping]] = ..., configured: _Optional[_Union[_facts_pb2.Configured, _Mapping]] = ..., instance_paused: _Optional[_Union[_facts_pb2.InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[_facts_pb2.InstanceResumed, _Mapping]] = ..., requirement_defined: _Optional[_Union[RequirementDefined, _Mapping]] = ..., operation_queued: _Optional[_Union[OperationQueued, _Mapping]] = ..., operation_dispatched: _Optional[_Union[OperationDispatched, _Mapping]] = ..., operation_accepted: _Optional[_Union[OperationAccepted, _Mapping]] = ..., operation_requeued: _Optional[_Union[OperationRequeued, _Mapping]] = ..., operation_finished: _Optional[_Union[OperationFinished, _Mapping]] = ..., operation_reprioritised: _Optional[_Union[OperationReprioritised, _Mapping]] = ..., operations_forgotten: _Optional[_Union[OperationsForgotten, _Mapping]] = ..., kill_requested: _Optional[_Union[KillRequested, _Mapping]] = ..., dispatch_settled: _Optional[_Union[DispatchSettled, _Mapping]] = ..., worker_admitted: _Optional[_Union[WorkerAdmitted, _Mapping]] = ..., worker_reported: _Optional[_Union[_facts_pb2.WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[_facts_pb2.WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[_facts_pb2.WorkerUndrained, _Mapping]] = ..., worker_disconnected: _Optional[_Union[WorkerDisconnected, _Mapping]] = ..., operation_joined: _Optional[_Union[OperationJoined, _Mapping]] = ..., client_heard: _Optional[_Union[_facts_pb2.ClientHeard, _Mapping]] = ..., client_left: _Optional[_Union[ClientLeft, _Mapping]] = ..., cache_lookup_requested: _Optional[_Union[CacheLookupRequested, _Mapping]] = ..., cache_answered: _Optional[_Union[_facts_pb2.CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[_facts_pb2.HintsLoaded, _Mapping]] = ..., operation_forwarded: _Optional[_Union[OperationForwarded, _Mapping]] = ..., upstream_reported: _Optional[_Union[_facts_pb2.UpstreamReported, _Mapping]] = ..., demand_unsatisfiable: _Optional[_Union[DemandUnsatisfiable, _Mapping]] = ..., demand_satisfiable: _Optional[_Union[DemandSatisfiable, _Mapping]] = ..., hold_made: _Optional[_Union[HoldMade, _Mapping]] = ..., hold_moved: _Optional[_Union[HoldMoved, _Mapping]] = ..., hold_released: _Optional[_Union[HoldReleased, _Mapping]] = ..., hold_no_candidate: _Optional[_Union[HoldNoCandidate, _Mapping]] = ..., worker_idle_capped: _Optional[_Union[WorkerIdleCapped, _Mapping]] = ...) -> None: ...
+    recovery_completed: RecoveryCompleted
+    blobs_available: _facts_pb2.BlobsAvailable
+    blobs_evicted: _facts_pb2.BlobsEvicted
+    peer_fetch_failed: _facts_pb2.PeerFetchFailed
+    blobs_stable: _facts_pb2.BlobsStable
+    blobs_stable_acknowledged: _facts_pb2.BlobsStableAcknowledged
+    stable_chunks_dropped: StableChunksDropped
+    locality_wiped: LocalityWiped
+    endpoint_confirmed: EndpointConfirmed
+    endpoint_swept: EndpointSwept
+    worker_flapping: WorkerFlapping
+    def __init__(self, seq: _Optional[int] = ..., cause_offset: _Optional[int] = ..., at_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., chain: _Optional[bytes] = ..., leader_elected: _Optional[_Union[LeaderElected, _Mapping]] = ..., ticked: _Optional[_Union[Ticked, _Mapping]] = ..., log_silent: _Optional[_Union[LogSilent, _Mapping]] = ..., fact_ignored: _Optional[_Union[FactIgnored, _Mapping]] = ..., fact_rejected: _Optional[_Union[FactRejected, _Mapping]] = ..., key_parked: _Optional[_Union[KeyParked, _Mapping]] = ..., key_released: _Optional[_Union[_facts_pb2.KeyReleased, _Mapping]] = ..., configured: _Optional[_Union[_facts_pb2.Configured, _Mapping]] = ..., instance_paused: _Optional[_Union[_facts_pb2.InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[_facts_pb2.InstanceResumed, _Mapping]] = ..., requirement_defined: _Optional[_Union[RequirementDefined, _Mapping]] = ..., operation_queued: _Optional[_Union[OperationQueued, _Mapping]] = ..., operation_dispatched: _Optional[_Union[OperationDispatched, _Mapping]] = ..., operation_accepted: _Optional[_Union[OperationAccepted, _Mapping]] = ..., operation_requeued: _Optional[_Union[OperationRequeued, _Mapping]] = ..., operation_finished: _Optional[_Union[OperationFinished, _Mapping]] = ..., operation_reprioritised: _Optional[_Union[OperationReprioritised, _Mapping]] = ..., operations_forgotten: _Optional[_Union[OperationsForgotten, _Mapping]] = ..., kill_requested: _Optional[_Union[KillRequested, _Mapping]] = ..., dispatch_settled: _Optional[_Union[DispatchSettled, _Mapping]] = ..., worker_admitted: _Optional[_Union[WorkerAdmitted, _Mapping]] = ..., worker_reported: _Optional[_Union[_facts_pb2.WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[_facts_pb2.WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[_facts_pb2.WorkerUndrained, _Mapping]] = ..., worker_disconnected: _Optional[_Union[WorkerDisconnected, _Mapping]] = ..., operation_joined: _Optional[_Union[OperationJoined, _Mapping]] = ..., client_heard: _Optional[_Union[_facts_pb2.ClientHeard, _Mapping]] = ..., client_left: _Optional[_Union[ClientLeft, _Mapping]] = ..., cache_lookup_requested: _Optional[_Union[CacheLookupRequested, _Mapping]] = ..., cache_answered: _Optional[_Union[_facts_pb2.CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[_facts_pb2.HintsLoaded, _Mapping]] = ..., operation_forwarded: _Optional[_Union[OperationForwarded, _Mapping]] = ..., upstream_reported: _Optional[_Union[_facts_pb2.UpstreamReported, _Mapping]] = ..., demand_unsatisfiable: _Optional[_Union[DemandUnsatisfiable, _Mapping]] = ..., demand_satisfiable: _Optional[_Union[DemandSatisfiable, _Mapping]] = ..., hold_made: _Optional[_Union[HoldMade, _Mapping]] = ..., hold_moved: _Optional[_Union[HoldMoved, _Mapping]] = ..., hold_released: _Optional[_Union[HoldReleased, _Mapping]] = ..., hold_no_candidate: _Optional[_Union[HoldNoCandidate, _Mapping]] = ..., worker_idle_capped: _Optional[_Union[WorkerIdleCapped, _Mapping]] = ..., recovery_completed: _Optional[_Union[RecoveryCompleted, _Mapping]] = ..., blobs_available: _Optional[_Union[_facts_pb2.BlobsAvailable, _Mapping]] = ..., blobs_evicted: _Optional[_Union[_facts_pb2.BlobsEvicted, _Mapping]] = ..., peer_fetch_failed: _Optional[_Union[_facts_pb2.PeerFetchFailed, _Mapping]] = ..., blobs_stable: _Optional[_Union[_facts_pb2.BlobsStable, _Mapping]] = ..., blobs_stable_acknowledged: _Optional[_Union[_facts_pb2.BlobsStableAcknowledged, _Mapping]] = ..., stable_chunks_dropped: _Optional[_Union[StableChunksDropped, _Mapping]] = ..., locality_wiped: _Optional[_Union[LocalityWiped, _Mapping]] = ..., endpoint_confirmed: _Optional[_Union[EndpointConfirmed, _Mapping]] = ..., endpoint_swept: _Optional[_Union[EndpointSwept, _Mapping]] = ..., worker_flapping: _Optional[_Union[WorkerFlapping, _Mapping]] = ...) -> None: ...
 
 class LeaderElected(_message.Message):
-    __slots__ = ("cluster_id", "facts_topic_id", "events_topic_id", "build")
+    __slots__ = ("cluster_id", "facts_topic_id", "events_topic_id", "build", "facts_end")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     FACTS_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     EVENTS_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     BUILD_FIELD_NUMBER: _ClassVar[int]
+    FACTS_END_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     facts_topic_id: str
     events_topic_id: str
     build: str
-    def __init__(self, cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ...) -> None: ...
+    facts_end: int
+    def __init__(self, cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ..., facts_end: _Optional[int] = ...) -> None: ...
+
+class RecoveryCompleted(_message.Message):
+    __slots__ = ("elected_seq", "unconfirmed")
+    ELECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    UNCONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    elected_seq: int
+    unconfirmed: int
+    def __init__(self, elected_seq: _Optional[int] = ..., unconfirmed: _Optional[int] = ...) -> None: ...
 
 class Ticked(_message.Message):
     __slots__ = ()
@@ -226,18 +258,22 @@ class QueueOrder(_message.Message):
     def __init__(self, priority: _Optional[int] = ..., time_us: _Optional[int] = ..., share_of: _Optional[str] = ..., cost_us: _Optional[int] = ...) -> None: ...
 
 class OperationDispatched(_message.Message):
-    __slots__ = ("operation_id", "endpoint", "connection_id", "overtook", "backfilled")
+    __slots__ = ("operation_id", "endpoint", "connection_id", "overtook", "backfilled", "holders", "saved_bytes")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
     OVERTOOK_FIELD_NUMBER: _ClassVar[int]
     BACKFILLED_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_BYTES_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     endpoint: str
     connection_id: int
     overtook: int
     backfilled: bool
-    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., overtook: _Optional[int] = ..., backfilled: _Optional[bool] = ...) -> None: ...
+    holders: _containers.RepeatedCompositeFieldContainer[_common_pb2.Holding]
+    saved_bytes: int
+    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., overtook: _Optional[int] = ..., backfilled: _Optional[bool] = ..., holders: _Optional[_Iterable[_Union[_common_pb2.Holding, _Mapping]]] = ..., saved_bytes: _Optional[int] = ...) -> None: ...
 
 class OperationAccepted(_message.Message):
     __slots__ = ("operation_id", "dispatch_id")
@@ -350,7 +386,7 @@ class DispatchSettled(_message.Message):
     def __init__(self, endpoint: _Optional[str] = ..., instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., dispatch_id: _Optional[int] = ..., result: _Optional[_Union[_reasons_pb2.RunResult, str]] = ...) -> None: ...
 
 class WorkerAdmitted(_message.Message):
-    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "kept", "reconnected", "admits_when_idle")
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "kept", "reconnected", "admits_when_idle", "blobs_url")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -361,6 +397,7 @@ class WorkerAdmitted(_message.Message):
     KEPT_FIELD_NUMBER: _ClassVar[int]
     RECONNECTED_FIELD_NUMBER: _ClassVar[int]
     ADMITS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_URL_FIELD_NUMBER: _ClassVar[int]
     instance: str
     endpoint: str
     boot_epoch: int
@@ -371,7 +408,8 @@ class WorkerAdmitted(_message.Message):
     kept: _containers.RepeatedScalarFieldContainer[int]
     reconnected: bool
     admits_when_idle: bool
-    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., kept: _Optional[_Iterable[int]] = ..., reconnected: _Optional[bool] = ..., admits_when_idle: _Optional[bool] = ...) -> None: ...
+    blobs_url: str
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., kept: _Optional[_Iterable[int]] = ..., reconnected: _Optional[bool] = ..., admits_when_idle: _Optional[bool] = ..., blobs_url: _Optional[str] = ...) -> None: ...
 
 class WorkerDisconnected(_message.Message):
     __slots__ = ("instance", "endpoint", "connection_id", "reason", "silent_us")
@@ -550,3 +588,63 @@ class WorkerIdleCapped(_message.Message):
     endpoint: str
     idle_free_kib: int
     def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., idle_free_kib: _Optional[int] = ...) -> None: ...
+
+class LocalityWiped(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch", "cause")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    cause: _reasons_pb2.WipeCause
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.WipeCause, str]] = ...) -> None: ...
+
+class EndpointConfirmed(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ...) -> None: ...
+
+class EndpointSwept(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch", "cause", "waited_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    WAITED_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    cause: _reasons_pb2.SweepCause
+    waited_us: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., cause: _Optional[_Union[_reasons_pb2.SweepCause, str]] = ..., waited_us: _Optional[int] = ...) -> None: ...
+
+class WorkerFlapping(_message.Message):
+    __slots__ = ("instance", "endpoint", "changes", "within_us")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_US_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    changes: int
+    within_us: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., changes: _Optional[int] = ..., within_us: _Optional[int] = ...) -> None: ...
+
+class StableChunksDropped(_message.Message):
+    __slots__ = ("instance", "endpoint", "through_seq", "chunks")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    through_seq: int
+    chunks: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., through_seq: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Fact(_message.Message):
-    __slots__ = ("action_queued", "worker_connected", "worker_reported", "worker_drained", "worker_undrained", "worker_gone", "dispatch_accepted", "dispatch_declined", "action_finished", "cancel_requested", "priority_requested", "instance_paused", "instance_resumed", "configured", "tick", "key_released", "client_heard", "client_gone", "cache_answered", "hints_loaded", "upstream_reported")
+    __slots__ = ("action_queued", "worker_connected", "worker_reported", "worker_drained", "worker_undrained", "worker_gone", "dispatch_accepted", "dispatch_declined", "action_finished", "cancel_requested", "priority_requested", "instance_paused", "instance_resumed", "configured", "tick", "key_released", "client_heard", "client_gone", "cache_answered", "hints_loaded", "upstream_reported", "blobs_available", "blobs_evicted", "peer_fetch_failed", "blobs_stable", "blobs_stable_acknowledged")
     ACTION_QUEUED_FIELD_NUMBER: _ClassVar[int]
     WORKER_CONNECTED_FIELD_NUMBER: _ClassVar[int]
     WORKER_REPORTED_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,11 @@ class Fact(_message.Message):
     CACHE_ANSWERED_FIELD_NUMBER: _ClassVar[int]
     HINTS_LOADED_FIELD_NUMBER: _ClassVar[int]
     UPSTREAM_REPORTED_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_EVICTED_FIELD_NUMBER: _ClassVar[int]
+    PEER_FETCH_FAILED_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_STABLE_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_STABLE_ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     action_queued: ActionQueued
     worker_connected: WorkerConnected
     worker_reported: WorkerReported
@@ -52,7 +57,12 @@ class Fact(_message.Message):
     cache_answered: CacheAnswered
     hints_loaded: HintsLoaded
     upstream_reported: UpstreamReported
-    def __init__(self, action_queued: _Optional[_Union[ActionQueued, _Mapping]] = ..., worker_connected: _Optional[_Union[WorkerConnected, _Mapping]] = ..., worker_reported: _Optional[_Union[WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[WorkerUndrained, _Mapping]] = ..., worker_gone: _Optional[_Union[WorkerGone, _Mapping]] = ..., dispatch_accepted: _Optional[_Union[DispatchAccepted, _Mapping]] = ..., dispatch_declined: _Optional[_Union[DispatchDeclined, _Mapping]] = ..., action_finished: _Optional[_Union[ActionFinished, _Mapping]] = ..., cancel_requested: _Optional[_Union[CancelRequested, _Mapping]] = ..., priority_requested: _Optional[_Union[PriorityRequested, _Mapping]] = ..., instance_paused: _Optional[_Union[InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[InstanceResumed, _Mapping]] = ..., configured: _Optional[_Union[Configured, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., key_released: _Optional[_Union[KeyReleased, _Mapping]] = ..., client_heard: _Optional[_Union[ClientHeard, _Mapping]] = ..., client_gone: _Optional[_Union[ClientGone, _Mapping]] = ..., cache_answered: _Optional[_Union[CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[HintsLoaded, _Mapping]] = ..., upstream_reported: _Optional[_Union[UpstreamReported, _Mapping]] = ...) -> None: ...
+    blobs_available: BlobsAvailable
+    blobs_evicted: BlobsEvicted
+    peer_fetch_failed: PeerFetchFailed
+    blobs_stable: BlobsStable
+    blobs_stable_acknowledged: BlobsStableAcknowledged
+    def __init__(self, action_queued: _Optional[_Union[ActionQueued, _Mapping]] = ..., worker_connected: _Optional[_Union[WorkerConnected, _Mapping]] = ..., worker_reported: _Optional[_Union[WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[WorkerUndrained, _Mapping]] = ..., worker_gone: _Optional[_Union[WorkerGone, _Mapping]] = ..., dispatch_accepted: _Optional[_Union[DispatchAccepted, _Mapping]] = ..., dispatch_declined: _Optional[_Union[DispatchDeclined, _Mapping]] = ..., action_finished: _Optional[_Union[ActionFinished, _Mapping]] = ..., cancel_requested: _Optional[_Union[CancelRequested, _Mapping]] = ..., priority_requested: _Optional[_Union[PriorityRequested, _Mapping]] = ..., instance_paused: _Optional[_Union[InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[InstanceResumed, _Mapping]] = ..., configured: _Optional[_Union[Configured, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., key_released: _Optional[_Union[KeyReleased, _Mapping]] = ..., client_heard: _Optional[_Union[ClientHeard, _Mapping]] = ..., client_gone: _Optional[_Union[ClientGone, _Mapping]] = ..., cache_answered: _Optional[_Union[CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[HintsLoaded, _Mapping]] = ..., upstream_reported: _Optional[_Union[UpstreamReported, _Mapping]] = ..., blobs_available: _Optional[_Union[BlobsAvailable, _Mapping]] = ..., blobs_evicted: _Optional[_Union[BlobsEvicted, _Mapping]] = ..., peer_fetch_failed: _Optional[_Union[PeerFetchFailed, _Mapping]] = ..., blobs_stable: _Optional[_Union[BlobsStable, _Mapping]] = ..., blobs_stable_acknowledged: _Optional[_Union[BlobsStableAcknowledged, _Mapping]] = ...) -> None: ...
 
 class ActionQueued(_message.Message):
     __slots__ = ("instance", "client_operation_id", "client_id", "invocation_id", "attached", "action_digest", "cacheable", "skip_cache_lookup", "priority", "queued_at_us", "requirements", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic")
@@ -91,7 +101,7 @@ class ActionQueued(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., client_operation_id: _Optional[str] = ..., client_id: _Optional[str] = ..., invocation_id: _Optional[str] = ..., attached: _Optional[bool] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., cacheable: _Optional[bool] = ..., skip_cache_lookup: _Optional[bool] = ..., priority: _Optional[int] = ..., queued_at_us: _Optional[int] = ..., requirements: _Optional[_Union[_common_pb2.Requirements, _Mapping]] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ...) -> None: ...
 
 class WorkerConnected(_message.Message):
-    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "running", "admits_when_idle")
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "running", "admits_when_idle", "blobs_url")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +111,7 @@ class WorkerConnected(_message.Message):
     BUILD_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     ADMITS_WHEN_IDLE_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_URL_FIELD_NUMBER: _ClassVar[int]
     instance: str
     endpoint: str
     boot_epoch: int
@@ -110,7 +121,8 @@ class WorkerConnected(_message.Message):
     build: str
     running: _containers.RepeatedScalarFieldContainer[int]
     admits_when_idle: bool
-    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., running: _Optional[_Iterable[int]] = ..., admits_when_idle: _Optional[bool] = ...) -> None: ...
+    blobs_url: str
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., running: _Optional[_Iterable[int]] = ..., admits_when_idle: _Optional[bool] = ..., blobs_url: _Optional[str] = ...) -> None: ...
 
 class WorkerReported(_message.Message):
     __slots__ = ("instance", "endpoint", "connection_id", "free_memory_kib")
@@ -321,3 +333,87 @@ class UpstreamReported(_message.Message):
     exit_code: int
     message: str
     def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., state: _Optional[_Union[_reasons_pb2.UpstreamState, str]] = ..., outcome: _Optional[_Union[_reasons_pb2.Outcome, str]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class BlobsAvailable(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "report", "chunk", "last", "full", "added", "ac_pins", "mirror_pending", "mirror_pinned", "mirror_pinned_bytes")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    AC_PINS_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_PENDING_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_PINNED_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_PINNED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    report: int
+    chunk: int
+    last: bool
+    full: bool
+    added: _common_pb2.Digests
+    ac_pins: _common_pb2.Digests
+    mirror_pending: int
+    mirror_pinned: int
+    mirror_pinned_bytes: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., report: _Optional[int] = ..., chunk: _Optional[int] = ..., last: _Optional[bool] = ..., full: _Optional[bool] = ..., added: _Optional[_Union[_common_pb2.Digests, _Mapping]] = ..., ac_pins: _Optional[_Union[_common_pb2.Digests, _Mapping]] = ..., mirror_pending: _Optional[int] = ..., mirror_pinned: _Optional[int] = ..., mirror_pinned_bytes: _Optional[int] = ...) -> None: ...
+
+class BlobsEvicted(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "digests")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    digests: _common_pb2.Digests
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., digests: _Optional[_Union[_common_pb2.Digests, _Mapping]] = ...) -> None: ...
+
+class PeerFetchFailed(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch", "digest", "failure", "reporter")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    REPORTER_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    digest: _common_pb2.Digest
+    failure: _reasons_pb2.FetchFailure
+    reporter: str
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., failure: _Optional[_Union[_reasons_pb2.FetchFailure, str]] = ..., reporter: _Optional[str] = ...) -> None: ...
+
+class BlobsStable(_message.Message):
+    __slots__ = ("instance", "broadcast", "sequence", "last", "store", "digests")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    broadcast: int
+    sequence: int
+    last: bool
+    store: str
+    digests: _common_pb2.Digests
+    def __init__(self, instance: _Optional[str] = ..., broadcast: _Optional[int] = ..., sequence: _Optional[int] = ..., last: _Optional[bool] = ..., store: _Optional[str] = ..., digests: _Optional[_Union[_common_pb2.Digests, _Mapping]] = ...) -> None: ...
+
+class BlobsStableAcknowledged(_message.Message):
+    __slots__ = ("instance", "endpoint", "connection_id", "chunk_seq")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_SEQ_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    connection_id: int
+    chunk_seq: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., chunk_seq: _Optional[int] = ...) -> None: ...

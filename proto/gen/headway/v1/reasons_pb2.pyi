@@ -20,6 +20,13 @@ class IgnoreReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     IGNORE_REASON_ALREADY_ACCEPTED: _ClassVar[IgnoreReason]
     IGNORE_REASON_NOT_ASKED: _ClassVar[IgnoreReason]
     IGNORE_REASON_UNKNOWN_CLIENT: _ClassVar[IgnoreReason]
+    IGNORE_REASON_STALE_REPORT: _ClassVar[IgnoreReason]
+    IGNORE_REASON_DUPLICATE_CHUNK: _ClassVar[IgnoreReason]
+    IGNORE_REASON_CHUNK_OUT_OF_ORDER: _ClassVar[IgnoreReason]
+    IGNORE_REASON_NOT_SENT: _ClassVar[IgnoreReason]
+    IGNORE_REASON_STALE_EPOCH: _ClassVar[IgnoreReason]
+    IGNORE_REASON_TRANSIENT_FAILURE: _ClassVar[IgnoreReason]
+    IGNORE_REASON_UNKNOWN_ENDPOINT: _ClassVar[IgnoreReason]
 
 class RejectReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -208,6 +215,29 @@ class HoldAbsence(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HOLD_ABSENCE_OTHER_HELD: _ClassVar[HoldAbsence]
     HOLD_ABSENCE_NO_CANDIDATE: _ClassVar[HoldAbsence]
     HOLD_ABSENCE_NOT_OVERTAKEN: _ClassVar[HoldAbsence]
+
+class WipeCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WIPE_CAUSE_UNSPECIFIED: _ClassVar[WipeCause]
+    WIPE_CAUSE_EPOCH_CHANGED: _ClassVar[WipeCause]
+    WIPE_CAUSE_NO_EPOCH: _ClassVar[WipeCause]
+    WIPE_CAUSE_DISCONNECTED: _ClassVar[WipeCause]
+
+class SweepCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SWEEP_CAUSE_UNSPECIFIED: _ClassVar[SweepCause]
+    SWEEP_CAUSE_NEVER_RECONNECTED: _ClassVar[SweepCause]
+    SWEEP_CAUSE_GONE: _ClassVar[SweepCause]
+
+class FetchFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FETCH_FAILURE_UNSPECIFIED: _ClassVar[FetchFailure]
+    FETCH_FAILURE_NOT_FOUND: _ClassVar[FetchFailure]
+    FETCH_FAILURE_DATA_LOSS: _ClassVar[FetchFailure]
+    FETCH_FAILURE_UNAVAILABLE: _ClassVar[FetchFailure]
+    FETCH_FAILURE_DEADLINE_EXCEEDED: _ClassVar[FetchFailure]
+    FETCH_FAILURE_RESOURCE_EXHAUSTED: _ClassVar[FetchFailure]
+    FETCH_FAILURE_INTERNAL: _ClassVar[FetchFailure]
 IGNORE_REASON_UNSPECIFIED: IgnoreReason
 IGNORE_REASON_DUPLICATE_OPERATION: IgnoreReason
 IGNORE_REASON_UNKNOWN_OPERATION: IgnoreReason
@@ -221,6 +251,13 @@ IGNORE_REASON_DUPLICATE_CONNECTION: IgnoreReason
 IGNORE_REASON_ALREADY_ACCEPTED: IgnoreReason
 IGNORE_REASON_NOT_ASKED: IgnoreReason
 IGNORE_REASON_UNKNOWN_CLIENT: IgnoreReason
+IGNORE_REASON_STALE_REPORT: IgnoreReason
+IGNORE_REASON_DUPLICATE_CHUNK: IgnoreReason
+IGNORE_REASON_CHUNK_OUT_OF_ORDER: IgnoreReason
+IGNORE_REASON_NOT_SENT: IgnoreReason
+IGNORE_REASON_STALE_EPOCH: IgnoreReason
+IGNORE_REASON_TRANSIENT_FAILURE: IgnoreReason
+IGNORE_REASON_UNKNOWN_ENDPOINT: IgnoreReason
 REJECT_REASON_UNSPECIFIED: RejectReason
 REJECT_REASON_UNDECODABLE: RejectReason
 REJECT_REASON_INVALID_FIELD: RejectReason
@@ -355,5 +392,19 @@ HOLD_ABSENCE_EXPIRED: HoldAbsence
 HOLD_ABSENCE_OTHER_HELD: HoldAbsence
 HOLD_ABSENCE_NO_CANDIDATE: HoldAbsence
 HOLD_ABSENCE_NOT_OVERTAKEN: HoldAbsence
+WIPE_CAUSE_UNSPECIFIED: WipeCause
+WIPE_CAUSE_EPOCH_CHANGED: WipeCause
+WIPE_CAUSE_NO_EPOCH: WipeCause
+WIPE_CAUSE_DISCONNECTED: WipeCause
+SWEEP_CAUSE_UNSPECIFIED: SweepCause
+SWEEP_CAUSE_NEVER_RECONNECTED: SweepCause
+SWEEP_CAUSE_GONE: SweepCause
+FETCH_FAILURE_UNSPECIFIED: FetchFailure
+FETCH_FAILURE_NOT_FOUND: FetchFailure
+FETCH_FAILURE_DATA_LOSS: FetchFailure
+FETCH_FAILURE_UNAVAILABLE: FetchFailure
+FETCH_FAILURE_DEADLINE_EXCEEDED: FetchFailure
+FETCH_FAILURE_RESOURCE_EXHAUSTED: FetchFailure
+FETCH_FAILURE_INTERNAL: FetchFailure
 SENTENCE_FIELD_NUMBER: _ClassVar[int]
 sentence: _descriptor.FieldDescriptor

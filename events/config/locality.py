@@ -1,0 +1,45 @@
+"""Which worker holds which blob: how long what is known of an endpoint stands, and what it is used for (section 6)."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TEN_YEARS_S = 10 * 365 * 24 * 3600
+Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_S)]
+
+
+class LocalityConfig(BaseModel):
+    """What is known of endpoints, and what it is used for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prefer_from_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="Of the workers with room, take the one that holds most bytes of the action's inputs, where it holds at least so many. "
+        "Unset: what workers hold decides nothing.",
+    )
+    never_reconnect_s: Seconds = Field(
+        default=600,
+        description="An endpoint that was not heard for this long is forgotten, with all it held: counted from the end of a recovery for "
+        "one that was connected before, from its disconnection for any other (PM9).",
+    )
+    max_unacknowledged_chunks: int = Field(
+        default=256,
+        ge=1,
+        le=100_000,
+        description="Chunks of stable blobs that are kept for an endpoint until it acknowledges them; more, and the oldest are given up.",
+    )
+    small_blob_mirror: bool = Field(
+        default=False,
+        description="Workers take stable blobs of at most 16 KiB without being asked for them, and keep them until they have advertised "
+        "them (Q-2).",
+    )
+    flap_threshold: int = Field(
+        default=3, ge=1, le=100, description="Changes of an endpoint's boot epoch within flap_window_s that are worth a warning (F-3)."
+    )
+    flap_window_s: Annotated[int, Field(ge=1, le=TEN_YEARS_S)] = Field(
+        default=300, description="Older changes of the boot epoch do not count (F-2)."
+    )
+    flap_cooldown_s: Seconds = Field(default=60, description="No second warning of an endpoint within this (F-3).")
