@@ -27,8 +27,14 @@ _why_no_containers = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let SIGTERM end the session as Ctrl-C does: fixtures stop what they started."""
+    """Let SIGTERM end the session as Ctrl-C does: fixtures stop what they started.
+
+    A shell that starts the session in its background has it ignore SIGINT, and every process it starts with it: those that tests
+    interrupt could not be.
+    """
     session = os.getpid()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if os.getpid() == session:
