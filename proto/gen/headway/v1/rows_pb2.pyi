@@ -26,7 +26,7 @@ STAGE_CACHE_CHECK: Stage
 STAGE_FORWARDED: Stage
 
 class ShardRow(_message.Message):
-    __slots__ = ("seq", "next_offset", "events", "chain", "now_us", "leader_epoch", "elections", "elected_at_us", "facts_position", "cluster_id", "facts_topic_id", "events_topic_id", "build", "stale_events", "silences", "silent_us")
+    __slots__ = ("seq", "next_offset", "events", "chain", "now_us", "leader_epoch", "elections", "elected_at_us", "facts_position", "cluster_id", "facts_topic_id", "events_topic_id", "build", "stale_events", "silences", "silent_us", "elected_seq", "recovering", "recovered_at_us", "unconfirmed")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,10 @@ class ShardRow(_message.Message):
     STALE_EVENTS_FIELD_NUMBER: _ClassVar[int]
     SILENCES_FIELD_NUMBER: _ClassVar[int]
     SILENT_US_FIELD_NUMBER: _ClassVar[int]
+    ELECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    RECOVERING_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    UNCONFIRMED_FIELD_NUMBER: _ClassVar[int]
     seq: int
     next_offset: int
     events: int
@@ -59,10 +63,14 @@ class ShardRow(_message.Message):
     stale_events: int
     silences: int
     silent_us: int
-    def __init__(self, seq: _Optional[int] = ..., next_offset: _Optional[int] = ..., events: _Optional[int] = ..., chain: _Optional[bytes] = ..., now_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elections: _Optional[int] = ..., elected_at_us: _Optional[int] = ..., facts_position: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ..., stale_events: _Optional[int] = ..., silences: _Optional[int] = ..., silent_us: _Optional[int] = ...) -> None: ...
+    elected_seq: int
+    recovering: bool
+    recovered_at_us: int
+    unconfirmed: int
+    def __init__(self, seq: _Optional[int] = ..., next_offset: _Optional[int] = ..., events: _Optional[int] = ..., chain: _Optional[bytes] = ..., now_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elections: _Optional[int] = ..., elected_at_us: _Optional[int] = ..., facts_position: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ..., stale_events: _Optional[int] = ..., silences: _Optional[int] = ..., silent_us: _Optional[int] = ..., elected_seq: _Optional[int] = ..., recovering: _Optional[bool] = ..., recovered_at_us: _Optional[int] = ..., unconfirmed: _Optional[int] = ...) -> None: ...
 
 class DispatchRow(_message.Message):
-    __slots__ = ("dispatch_id", "endpoint", "connection_id", "dispatched_at_us", "accepted", "accepted_at_us", "overtook", "backfilled")
+    __slots__ = ("dispatch_id", "endpoint", "connection_id", "dispatched_at_us", "accepted", "accepted_at_us", "overtook", "backfilled", "holders", "saved_bytes")
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +79,8 @@ class DispatchRow(_message.Message):
     ACCEPTED_AT_US_FIELD_NUMBER: _ClassVar[int]
     OVERTOOK_FIELD_NUMBER: _ClassVar[int]
     BACKFILLED_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_BYTES_FIELD_NUMBER: _ClassVar[int]
     dispatch_id: int
     endpoint: str
     connection_id: int
@@ -79,7 +89,9 @@ class DispatchRow(_message.Message):
     accepted_at_us: int
     overtook: int
     backfilled: bool
-    def __init__(self, dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatched_at_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., accepted_at_us: _Optional[int] = ..., overtook: _Optional[int] = ..., backfilled: _Optional[bool] = ...) -> None: ...
+    holders: _containers.RepeatedCompositeFieldContainer[_common_pb2.Holding]
+    saved_bytes: int
+    def __init__(self, dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., dispatched_at_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., accepted_at_us: _Optional[int] = ..., overtook: _Optional[int] = ..., backfilled: _Optional[bool] = ..., holders: _Optional[_Iterable[_Union[_common_pb2.Holding, _Mapping]]] = ..., saved_bytes: _Optional[int] = ...) -> None: ...
 
 class ClientRow(_message.Message):
     __slots__ = ("client_operation_id", "client_id", "attached", "last_heard_us", "left")
@@ -208,7 +220,7 @@ class RunRow(_message.Message):
     def __init__(self, dispatch_id: _Optional[int] = ..., operation_id: _Optional[int] = ..., requirement_id: _Optional[int] = ..., since_us: _Optional[int] = ..., accepted: _Optional[bool] = ..., revoked: _Optional[bool] = ..., kill_requested_at_us: _Optional[int] = ..., heard_at_us: _Optional[int] = ..., silent_us: _Optional[int] = ...) -> None: ...
 
 class WorkerRow(_message.Message):
-    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches", "admits_when_idle", "lent_kib", "idle_free_kib", "idle_declined_kib", "resume_at_kib")
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "properties", "max_inflight", "build", "connected_at_us", "last_seen_us", "recency", "draining", "paused", "free_memory_kib", "running", "dispatches", "admits_when_idle", "lent_kib", "idle_free_kib", "idle_declined_kib", "resume_at_kib", "blobs_url")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -229,6 +241,7 @@ class WorkerRow(_message.Message):
     IDLE_FREE_KIB_FIELD_NUMBER: _ClassVar[int]
     IDLE_DECLINED_KIB_FIELD_NUMBER: _ClassVar[int]
     RESUME_AT_KIB_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_URL_FIELD_NUMBER: _ClassVar[int]
     instance: str
     endpoint: str
     boot_epoch: int
@@ -249,7 +262,8 @@ class WorkerRow(_message.Message):
     idle_free_kib: int
     idle_declined_kib: int
     resume_at_kib: int
-    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ..., admits_when_idle: _Optional[bool] = ..., lent_kib: _Optional[int] = ..., idle_free_kib: _Optional[int] = ..., idle_declined_kib: _Optional[int] = ..., resume_at_kib: _Optional[int] = ...) -> None: ...
+    blobs_url: str
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ..., admits_when_idle: _Optional[bool] = ..., lent_kib: _Optional[int] = ..., idle_free_kib: _Optional[int] = ..., idle_declined_kib: _Optional[int] = ..., resume_at_kib: _Optional[int] = ..., blobs_url: _Optional[str] = ...) -> None: ...
 
 class HoldRow(_message.Message):
     __slots__ = ("operation_id", "endpoint", "requirement_id", "made_at_us", "waited_us", "overtaken_by", "free_at_us", "candidates", "more_candidates", "excluded", "moves", "moved", "moved_at_us")
@@ -388,3 +402,139 @@ class CounterRow(_message.Message):
     count: int
     last_at_us: int
     def __init__(self, count: _Optional[int] = ..., last_at_us: _Optional[int] = ...) -> None: ...
+
+class EndpointRow(_message.Message):
+    __slots__ = ("instance", "endpoint", "boot_epoch", "connection_id", "confirmed_in", "blobs_url", "number", "first_seen_us", "connected_at_us", "disconnected_at_us", "advertised", "report", "next_chunk", "full", "report_open", "reported_at_us", "mirror_pending", "mirror_pinned", "mirror_pinned_bytes", "unacknowledged", "stable_seen", "chunks_dropped", "acknowledged", "flaps", "flapped_at_us", "flap_changes", "flap_within_us", "wipes", "wiped", "wiped_at_us", "wiped_epoch")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_IN_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_URL_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEEN_US_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    DISCONNECTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    ADVERTISED_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    REPORT_OPEN_FIELD_NUMBER: _ClassVar[int]
+    REPORTED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_PENDING_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_PINNED_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_PINNED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    STABLE_SEEN_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    FLAPS_FIELD_NUMBER: _ClassVar[int]
+    FLAPPED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    FLAP_CHANGES_FIELD_NUMBER: _ClassVar[int]
+    FLAP_WITHIN_US_FIELD_NUMBER: _ClassVar[int]
+    WIPES_FIELD_NUMBER: _ClassVar[int]
+    WIPED_FIELD_NUMBER: _ClassVar[int]
+    WIPED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    WIPED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    boot_epoch: int
+    connection_id: int
+    confirmed_in: int
+    blobs_url: str
+    number: int
+    first_seen_us: int
+    connected_at_us: int
+    disconnected_at_us: int
+    advertised: bool
+    report: int
+    next_chunk: int
+    full: bool
+    report_open: bool
+    reported_at_us: int
+    mirror_pending: int
+    mirror_pinned: int
+    mirror_pinned_bytes: int
+    unacknowledged: int
+    stable_seen: int
+    chunks_dropped: int
+    acknowledged: int
+    flaps: int
+    flapped_at_us: int
+    flap_changes: int
+    flap_within_us: int
+    wipes: int
+    wiped: _reasons_pb2.WipeCause
+    wiped_at_us: int
+    wiped_epoch: int
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., confirmed_in: _Optional[int] = ..., blobs_url: _Optional[str] = ..., number: _Optional[int] = ..., first_seen_us: _Optional[int] = ..., connected_at_us: _Optional[int] = ..., disconnected_at_us: _Optional[int] = ..., advertised: _Optional[bool] = ..., report: _Optional[int] = ..., next_chunk: _Optional[int] = ..., full: _Optional[bool] = ..., report_open: _Optional[bool] = ..., reported_at_us: _Optional[int] = ..., mirror_pending: _Optional[int] = ..., mirror_pinned: _Optional[int] = ..., mirror_pinned_bytes: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., stable_seen: _Optional[int] = ..., chunks_dropped: _Optional[int] = ..., acknowledged: _Optional[int] = ..., flaps: _Optional[int] = ..., flapped_at_us: _Optional[int] = ..., flap_changes: _Optional[int] = ..., flap_within_us: _Optional[int] = ..., wipes: _Optional[int] = ..., wiped: _Optional[_Union[_reasons_pb2.WipeCause, str]] = ..., wiped_at_us: _Optional[int] = ..., wiped_epoch: _Optional[int] = ...) -> None: ...
+
+class InventoryRow(_message.Message):
+    __slots__ = ("instance", "endpoint", "first_chunk", "next_chunk", "floor", "pairs", "garbage", "listed", "full_from", "named_since", "first_pins", "end_pins", "next_pins", "pins", "pins_to_come", "swept", "cleaned")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    GARBAGE_FIELD_NUMBER: _ClassVar[int]
+    LISTED_FIELD_NUMBER: _ClassVar[int]
+    FULL_FROM_FIELD_NUMBER: _ClassVar[int]
+    NAMED_SINCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PINS_FIELD_NUMBER: _ClassVar[int]
+    END_PINS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PINS_FIELD_NUMBER: _ClassVar[int]
+    PINS_FIELD_NUMBER: _ClassVar[int]
+    PINS_TO_COME_FIELD_NUMBER: _ClassVar[int]
+    SWEPT_FIELD_NUMBER: _ClassVar[int]
+    CLEANED_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    endpoint: str
+    first_chunk: int
+    next_chunk: int
+    floor: int
+    pairs: int
+    garbage: int
+    listed: int
+    full_from: int
+    named_since: int
+    first_pins: int
+    end_pins: int
+    next_pins: int
+    pins: int
+    pins_to_come: int
+    swept: bool
+    cleaned: bool
+    def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., first_chunk: _Optional[int] = ..., next_chunk: _Optional[int] = ..., floor: _Optional[int] = ..., pairs: _Optional[int] = ..., garbage: _Optional[int] = ..., listed: _Optional[int] = ..., full_from: _Optional[int] = ..., named_since: _Optional[int] = ..., first_pins: _Optional[int] = ..., end_pins: _Optional[int] = ..., next_pins: _Optional[int] = ..., pins: _Optional[int] = ..., pins_to_come: _Optional[int] = ..., swept: _Optional[bool] = ..., cleaned: _Optional[bool] = ...) -> None: ...
+
+class LocalityRow(_message.Message):
+    __slots__ = ("inventories", "endpoints", "pairs", "garbage", "pins", "first_cleaned", "next_cleaned", "credit")
+    INVENTORIES_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    GARBAGE_FIELD_NUMBER: _ClassVar[int]
+    PINS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_CLEANED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CLEANED_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    inventories: int
+    endpoints: int
+    pairs: int
+    garbage: int
+    pins: int
+    first_cleaned: int
+    next_cleaned: int
+    credit: int
+    def __init__(self, inventories: _Optional[int] = ..., endpoints: _Optional[int] = ..., pairs: _Optional[int] = ..., garbage: _Optional[int] = ..., pins: _Optional[int] = ..., first_cleaned: _Optional[int] = ..., next_cleaned: _Optional[int] = ..., credit: _Optional[int] = ...) -> None: ...
+
+class StableRow(_message.Message):
+    __slots__ = ("chunks", "digests", "broadcasts", "last_at_us")
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    BROADCASTS_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_US_FIELD_NUMBER: _ClassVar[int]
+    chunks: int
+    digests: int
+    broadcasts: int
+    last_at_us: int
+    def __init__(self, chunks: _Optional[int] = ..., digests: _Optional[int] = ..., broadcasts: _Optional[int] = ..., last_at_us: _Optional[int] = ...) -> None: ...
