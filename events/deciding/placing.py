@@ -1,11 +1,19 @@
-"""The pass: place what fits, in queue order, until nothing queued fits any worker (section 4)."""
+"""The pass: place what fits, in queue order, until nothing queued fits any worker (section 4).
+
+Which action is next is never a matter of who holds what. Under `locality.prefer_from_bytes` only the worker may be another one than the
+strategy's: of those that could take this very action now, one that holds enough bytes of its inputs (field failure 85).
+"""
+
+from collections.abc import Sequence
 
 from events.deciding import holding
 from events.deciding.step import Step
 from events.events import OperationDispatched
+from events.fitting import may_take
 from events.matching import Match
 from events.reasons import HoldEnd
-from events.state import Instance, Operation
+from events.state import Instance, Operation, Worker
+from events.values import Holding
 
 
 def place(step: Step) -> None:
@@ -16,7 +24,32 @@ def place(step: Step) -> None:
         elif not instance.paused:
             next_match = instance.matcher.next_match
             while (match := next_match()) is not None:
-                _dispatch(step, match)
+                _dispatch(step, instance, match)
+
+
+def preferred(instance: Instance, match: Match, holders: Sequence[Holding], from_bytes: int) -> Worker:
+    """The worker that gets the action: of `holders` with `from_bytes` or more, the most first, the first that could take it now.
+
+    "Could" is what the pass itself asks of a worker (`fitting.may_take`), so the rows after the dispatch are ones a pass may leave behind.
+    A held worker is left to its hold: it is not preferred, and what the pass gave it stays there (H15-H17, backfill).
+    """
+    hold = instance.hold
+    held = None if hold is None else hold.worker
+    if match.worker is held:
+        return match.worker
+    for endpoint, held_bytes in sorted(holders, key=_most_bytes_first):  # stable: equals stay as they were answered
+        if held_bytes < from_bytes:
+            break
+        worker = instance.workers.get(endpoint)
+        if worker is None or worker is held:
+            continue
+        if worker is match.worker or may_take(worker, match.operation.demand, instance.config, instance.pools):
+            return worker
+    return match.worker
+
+
+def _most_bytes_first(holder: Holding) -> int:
+    return -holder.bytes
 
 
 def _place_around_hold(step: Step, instance: Instance) -> None:
@@ -40,19 +73,28 @@ def _place_around_hold(step: Step, instance: Instance) -> None:
 
 def _dispatch_around_hold(step: Step, instance: Instance, match: Match) -> None:
     hold = instance.hold
-    _dispatch(step, match)
+    _dispatch(step, instance, match)
     if hold is not None and hold.operation is match.operation:
         # The fold of the dispatch has cleared the hold: no state shows both. This says so, on whatever worker it landed.
         holding.say_released(step, hold, HoldEnd.PLACED)
 
 
-def _dispatch(step: Step, match: Match) -> None:
-    worker = match.worker
+def _dispatch(step: Step, instance: Instance, match: Match) -> None:
+    operation, worker = match.operation, match.worker
+    holders: tuple[Holding, ...] = ()
+    saved_bytes = 0
+    from_bytes = instance.config.locality.prefer_from_bytes
+    if from_bytes is not None and operation.command:
+        holders = step.holders_of(operation)
+        worker = preferred(instance, match, holders, from_bytes)
+        saved_bytes = next((held_bytes for endpoint, held_bytes in holders if endpoint == worker.endpoint), 0)
     step.emit(
         OperationDispatched,
-        match.operation.operation_id,
+        operation.operation_id,
         worker.endpoint,
         worker.connection_id,
         match.overtook,
         match.backfilled,
+        holders,
+        saved_bytes,
     )

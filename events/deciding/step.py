@@ -5,8 +5,10 @@ from typing import Any
 
 from events.events import Event, FactIgnored, FactRejected, RequirementDefined
 from events.evolve import evolve
+from events.holders import MOST_HOLDERS, NO_HOLDERS, Holders
 from events.reasons import IgnoreReason, RejectReason
 from events.state import Instance, Operation, Shard, Worker
+from events.values import Holding
 
 VALUE_SHOWN = 128
 """Characters of an offending value that stand in an event; the whole record is in the dead letters."""
@@ -22,6 +24,8 @@ class Step:
     now_us: int
     kind: str  # of the fact
     key: str
+    holders: Holders = NO_HOLDERS
+    told: int = 0  # so many of the events the holders have seen
     events: list[Event] = field(default_factory=list)
 
     def emit(self, kind: type, *values: Any, **named: Any) -> None:
@@ -30,6 +34,17 @@ class Step:
         event = kind(shard.seq + 1, self.now_us, self.offset, *values, **named)
         evolve(shard, event)
         self.events.append(event)
+
+    def holders_of(self, operation: Operation) -> tuple[Holding, ...]:
+        """Who holds the operation's inputs after every event so far, those of this very fact included: at most 8, the most bytes first."""
+        self.tell_holders()
+        return self.holders.most_bytes(operation)[:MOST_HOLDERS]
+
+    def tell_holders(self) -> None:
+        """Let the holders see the events they have not seen."""
+        if self.told < len(self.events):
+            self.holders.see(self.events[self.told :])
+            self.told = len(self.events)
 
     def intern(self, requirements: bytes) -> int:
         """The number of these canonical requirements; they get one at their first use."""

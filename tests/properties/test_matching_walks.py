@@ -32,6 +32,7 @@ def random_shape(rng: random.Random) -> Shape:
         declines=rng.choice([False, True]),
         holds=rng.choice([False, True]),
         backfill=rng.choice([False, True]),
+        prefers=rng.choice([False, True]),
         machine_types=rng.choice([1, 3, 12]),
         zones=rng.choice([0, 1, 3, 6]),
         requirements=rng.choice([1, 4, 30, 200]),
@@ -77,6 +78,20 @@ def test_the_walks_reach_held_workers_backfill_and_the_exemption_from_the_veto(s
     assert world.held_decisions > 15
     assert world.backfilled > 7
     assert world.exempt > 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_walks_place_on_preferred_workers_beside_holds(strategy: AllocationStrategy) -> None:
+    """Who holds an action's inputs may get it instead of the strategy's choice, and the pass goes on as the plain one does."""
+    shape = Shape(
+        strategy=strategy, requirements=60, workers=12, veto="memory_kib", declines=True, holds=True, prefers=True
+    )
+    world = World(shape, random.Random(13).randrange)
+    for _ in range(8):
+        world.add_worker(world.choose(4), world.choose(4))
+    world.walk(800)
+    assert world.redirected > 8
+    assert world.held_decisions > 0
 
 
 class _TapeEnded(Exception):

@@ -1,24 +1,29 @@
 """The indexed core and a plain one decide alike on random facts, holds included: the same events, field by field.
 
-The plain one asks every worker for every queued action (tests/reference/naive_matcher.py) and looks at all candidates for a hold each time.
+The plain one asks every worker for every queued action (tests/reference/naive_matcher.py) and looks at all candidates for a hold each time;
+in the second half of the configurations both prefer workers for the inputs they hold, by answers drawn at random.
 Rerun one by its seed: `pytest tests/properties/test_naive_decisions.py -k '[7]'`.
 """
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from events import events as e
 from events import indexing
 from events.decide import decide, elect
-from events.deciding import holding
+from events.deciding import holding, placing
 from events.deciding.candidates import Census
 from events.facts import Configured, Fact
 from events.indexing import build_indexes
-from events.state import Shard
+from events.state import Operation, Shard
+from events.values import Holding
 from tests.properties import facts as random_facts
 from tests.properties.facts import World
 from tests.reference.naive_matcher import NaiveMatcher
+from tests.reference.naive_pass import preferred_plainly
 
 HOLDS = (
     '{"kind":"shortfall","after_s":0}',
@@ -34,7 +39,28 @@ REST = (
     '"allocation_strategy":"least_loaded","max_unaccepted_dispatches":2',
     '"allocation_strategy":"best_fit","live_memory_veto":"memory_kib"',
 )
-CONFIGS = tuple(f'{{"kind":"simple","hold":{hold},{rest}}}' for hold in HOLDS for rest in REST)
+PREFERENCES = ("null", "400")
+CONFIGS = tuple(
+    f'{{"kind":"simple","hold":{hold},"locality":{{"prefer_from_bytes":{from_bytes}}},{rest}}}'
+    for from_bytes in PREFERENCES
+    for hold in HOLDS
+    for rest in REST
+)
+
+
+class DrawnHolders:
+    """Who holds what is drawn from the operation and how often it was dispatched: the same for whoever asks."""
+
+    def __init__(self) -> None:
+        self.dispatched: Counter[int] = Counter()
+
+    def see(self, events: Sequence[e.Event]) -> None:
+        self.dispatched.update(event.operation_id for event in events if isinstance(event, e.OperationDispatched))
+
+    def most_bytes(self, operation: Operation) -> tuple[Holding, ...]:
+        rng = random.Random(f"{operation.operation_id} {self.dispatched[operation.operation_id]}")
+        return tuple(Holding(f"w{rng.randrange(8)}", 100 * rng.randrange(10)) for _ in range(rng.randrange(7)))
+
 
 History = list[tuple[int, Fact]]
 
@@ -49,12 +75,13 @@ def walk(seed: int, count: int) -> tuple[History, list[e.Event]]:
     """Random facts on the core as it is, under configurations with a hold: the facts and what they caused."""
     world = World(random.Random(seed))
     shard, events = fresh()
+    holders = DrawnHolders()
     history: History = [(world.now_us, Configured("main", world.rng.choice(CONFIGS)))]
-    events += decide(shard, history[0][1], offset=0, append_us=world.now_us)
+    events += decide(shard, history[0][1], offset=0, append_us=world.now_us, holders=holders)
     for offset in range(1, count):
         history.append(world.next())
         append_us, fact = history[-1]
-        caused = decide(shard, fact, offset=offset, append_us=append_us)
+        caused = decide(shard, fact, offset=offset, append_us=append_us, holders=holders)
         world.see(caused)
         events += caused
     return history, events
@@ -63,14 +90,16 @@ def walk(seed: int, count: int) -> tuple[History, list[e.Event]]:
 def plainly(history: History, patched: pytest.MonkeyPatch) -> list[e.Event]:
     """What the plain core decides on the same facts."""
     patched.setattr(indexing, "Matcher", NaiveMatcher)
+    patched.setattr(placing, "preferred", preferred_plainly)
     patched.setattr(
         holding,
         "_census",
         lambda step, instance, demand: Census(instance, demand, instance.config.hold.kind == "backfill"),
     )
     shard, events = fresh()
+    holders = DrawnHolders()
     for offset, (append_us, fact) in enumerate(history):
-        events += decide(shard, fact, offset=offset, append_us=append_us)
+        events += decide(shard, fact, offset=offset, append_us=append_us, holders=holders)
     return events
 
 
@@ -100,4 +129,7 @@ def test_the_walks_make_move_and_release_holds_for_every_reason_they_can() -> No
     assert {"PLACED", "GONE", "SUPERSEDED", "WORKER_LOST", "UNFIT", "EXPIRED", "CONFIGURED"} <= ends
     assert {"WORKER_LEFT", "DRAINED", "PAUSED", "SOONER"} <= moves
     assert {"UNFIT", "IDLE", "LAST", "UNKNOWN_DURATION"} <= excluded
-    assert any(isinstance(event, e.OperationDispatched) and event.backfilled for event in seen)
+    dispatched = [event for event in seen if isinstance(event, e.OperationDispatched)]
+    assert any(event.backfilled for event in dispatched)
+    assert any(event.saved_bytes >= 400 and event.overtook is not None for event in dispatched)
+    assert any(event.holders and not event.saved_bytes for event in dispatched)

@@ -8,12 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from events.config import AllocationStrategy, PropertyKind, SimpleScheduler
+from events.deciding.placing import preferred
 from events.fitting import Demand, compile_demand, may_take, worker_totals
-from events.matching import Matcher
-from events.state import Dispatch, Operation, Stage, Worker, sort_key
-from tests.reference.naive_pass import Holding, naive_pass
+from events.matching import Match, Matcher
+from events.state import Dispatch, Instance, Operation, Stage, Worker, sort_key
+from events.values import Holding as BytesHeld
+from tests.reference.naive_pass import Holding, Preference, naive_pass
 
 EXTRA_POOLS = ("disk_mib", "gpu_milli")
+
+PREFER_FROM_BYTES = 500
 
 Choose = Callable[[int], int]
 
@@ -23,7 +27,8 @@ class Shape:
     """How a world looks: how many pools (0 to 4), how varied the fleet and the requirements are, when trees come in.
 
     `veto` is the pool that workers report on (it must be one); `declines`: workers refuse so much while idle; `holds`: a worker is held now
-    and then, with `backfill` under which operations have expected durations.
+    and then, with `backfill` under which operations have expected durations; `prefers`: workers hold bytes of what operations need, and
+    from 500 on they are preferred.
     """
 
     strategy: AllocationStrategy = AllocationStrategy.LEAST_RECENTLY_USED
@@ -32,6 +37,7 @@ class Shape:
     declines: bool = False
     holds: bool = False
     backfill: bool = False
+    prefers: bool = False
     machine_types: int = 3
     zones: int = 3
     requirements: int = 12
@@ -55,8 +61,10 @@ class World:
     held_decisions: int = 0  # placed on a held worker
     backfilled: int = 0
     exempt: int = 0  # placed on a whole worker against its report
+    redirected: int = 0  # placed on another worker than the strategy's, for the bytes it holds
     now_us: int = 0
     hold: Holding | None = None
+    holders: dict[int, tuple[BytesHeld, ...]] = field(default_factory=dict)  # by operation_id
     queued: dict[int, Operation] = field(default_factory=dict)
     running: dict[int, Dispatch] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
@@ -130,6 +138,13 @@ class World:
             demand=self.demand(requirement),
             expected_duration_us=expected_duration_us,
         )
+        if self.shape.prefers and self.choose(3):
+            op.command = b"needs inputs"
+            # In any order, as the port does not promise more than it says; gone workers and those below the threshold among them.
+            names = [*self.workers, "gone"]
+            self.holders[op.operation_id] = tuple(
+                BytesHeld(names[self.choose(len(names))], 100 * self.choose(12)) for _ in range(self.choose(5))
+            )
         self.queued[op.operation_id] = op
         self.matcher.enqueue(op)
         return op
@@ -298,6 +313,21 @@ class World:
             hold = self.hold
             self.matcher.hold(hold.worker, hold.operation, free_at_us=hold.free_at_us, backfill=hold.backfill)
 
+    # -- who holds what
+
+    def ask(self, op: Operation) -> tuple[BytesHeld, ...]:
+        """Who holds bytes of what the operation needs."""
+        return self.holders.get(op.operation_id, ())
+
+    def preferred(self, found: Match) -> Worker:
+        """The worker that gets what the matcher found, as `decide` has it."""
+        if not self.shape.prefers or not found.operation.command:
+            return found.worker
+        instance = Instance("main", config=self.config, pools=self.pools, workers=self.workers, hold=self.hold)
+        worker = preferred(instance, found, self.ask(found.operation), PREFER_FROM_BYTES)
+        self.redirected += worker is not found.worker
+        return worker
+
     # -- the walk
 
     def mutate(self) -> None:
@@ -374,13 +404,15 @@ class World:
 
         A pass that is broken off has found its next placement and not made it.
         """
+        prefer = Preference(PREFER_FROM_BYTES, self.ask) if self.shape.prefers else None
         expected = naive_pass(
-            self.queued.values(), self.workers.values(), self.config, self.pools, self.hold, self.now_us
+            self.queued.values(), self.workers.values(), self.config, self.pools, self.hold, self.now_us, prefer
         )
         for made, (operation, worker, overtook, backfilled) in enumerate(expected):
             found = self.matcher.next_match(self.now_us)
             assert found is not None, f"nothing found, expected {operation.operation_id} on {worker.endpoint}"
-            assert (found.operation.operation_id, found.worker.endpoint, found.overtook, found.backfilled) == (
+            chosen = self.preferred(found)
+            assert (found.operation.operation_id, chosen.endpoint, found.overtook, found.backfilled) == (
                 operation.operation_id,
                 worker.endpoint,
                 overtook,
@@ -392,7 +424,7 @@ class World:
             self.overtakes += overtook is not None
             self.held_decisions += self.hold is not None and self.hold.worker is worker
             self.backfilled += backfilled
-            self.dispatch(found.operation, found.worker)
+            self.dispatch(found.operation, chosen)
         found = self.matcher.next_match(self.now_us)
         assert found is None, f"nothing fits, but {found.operation.operation_id} on {found.worker.endpoint} was found"
         self.passes += 1

@@ -3,13 +3,15 @@
 This is the definition of the decisions; `events.matching` finds the same ones. It reads rows and changes none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from events import values
 from events.config import AllocationStrategy, SimpleScheduler
 from events.fitting import may_take
-from events.state import Dispatch, Operation, Worker
+from events.matching import Match
+from events.state import Dispatch, Instance, Operation, Worker
 
 
 class Placement(NamedTuple):
@@ -28,6 +30,39 @@ class Holding(NamedTuple):
     operation: Operation
     free_at_us: int = 0
     backfill: bool = False
+
+
+class Preference(NamedTuple):
+    """Who holds which bytes of an operation's inputs, and from how many on that counts."""
+
+    from_bytes: int
+    ask: Callable[[Operation], Sequence[values.Holding]]
+
+
+def _holder_of_most(
+    op: Operation, takers: Mapping[str, Worker], holders: Sequence[values.Holding], from_bytes: int
+) -> Worker | None:
+    """Of the workers that could take the operation, the one that holds most of its bytes, where that is enough; the first of equals."""
+    enough = [
+        (-held.bytes, place, held.endpoint)
+        for place, held in enumerate(holders)
+        if held.bytes >= from_bytes and held.endpoint in takers and op.command
+    ]
+    return takers[min(enough)[2]] if enough else None
+
+
+def preferred_plainly(instance: Instance, match: Match, holders: Sequence[values.Holding], from_bytes: int) -> Worker:
+    """The same as `events.deciding.placing.preferred`: every worker is asked."""
+    held = None if instance.hold is None else instance.hold.worker
+    if match.worker is held:
+        return match.worker
+    op = match.operation
+    takers = {
+        worker.endpoint: worker
+        for worker in instance.workers.values()
+        if worker is not held and may_take(worker, op.demand, instance.config, instance.pools)
+    }
+    return _holder_of_most(op, takers, holders, from_bytes) or match.worker
 
 
 def _delays(op: Operation, worker: Worker, hold: Holding, now_us: int) -> bool:
@@ -74,8 +109,12 @@ def naive_pass(
     pools: tuple[str, ...],
     hold: Holding | None = None,
     now_us: int = 0,
+    prefer: Preference | None = None,
 ) -> list[Placement]:
-    """All placements of one pass, in the order they are made: in queue order, each on the first worker in strategy order that takes it."""
+    """All placements of one pass, in the order they are made: in queue order, each on the first worker in strategy order that takes it.
+
+    With `prefer` on the one that holds most of its bytes instead, where that is enough; unless the first in strategy order is held.
+    """
     fleet = [
         (worker, replace(worker, remaining=list(worker.remaining), running=dict(worker.running))) for worker in workers
     ]
@@ -84,6 +123,7 @@ def naive_pass(
     placements = []
     for op in sorted(queued, key=lambda op: op.sort_key):
         best: tuple[tuple[int, ...], Worker, Worker, bool] | None = None
+        takers: dict[str, Worker] = {}
         for worker, copy in fleet:
             if not may_take(copy, op.demand, config, pools):
                 continue
@@ -92,6 +132,8 @@ def naive_pass(
                 if not hold.backfill or _delays(op, copy, hold, now_us):
                     continue
                 backfilled = True
+            if hold is None or worker is not hold.worker:
+                takers[worker.endpoint] = worker
             rank = _rank(op, copy, config.allocation_strategy)
             if best is None or rank < best[0]:
                 best = (rank, worker, copy, backfilled)
@@ -99,6 +141,9 @@ def naive_pass(
             first_waiting = op.operation_id if first_waiting is None else first_waiting
             continue
         _, worker, copy, backfilled = best
+        if prefer is not None and worker.endpoint in takers:
+            worker = _holder_of_most(op, takers, prefer.ask(op), prefer.from_bytes) or worker
+            copy = next(copied for original, copied in fleet if original is worker)
         clock += 1
         for pool, asked in op.demand.amounts:
             copy.remaining[pool] -= asked
