@@ -16,17 +16,20 @@ from events.deciding.step import Step
 from events.deciding.timing import fire_due, note_silence
 from events.deciding.unsatisfiable import judge
 from events.evolve import evolve
+from events.holders import NO_HOLDERS, Holders
 from events.reasons import IgnoreReason, RejectReason
 from events.state import Shard
 
 
-def decide(shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str = "") -> list[e.Event]:
+def decide(
+    shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str = "", holders: Holders = NO_HOLDERS
+) -> list[e.Event]:
     """Everything one fact causes, in order: an outage noted, due timers, the fact itself, the pass, verdicts. At least one event.
 
     `shard` is live (indexing.build_indexes) and has decided every fact before `offset`; `append_us` is the fact's append time and
-    `key` its record key.
+    `key` its record key. `holders` sees every event returned, and is asked in the pass under `prefer_from_bytes`.
     """
-    step = Step(shard, offset, append_us, max(shard.now_us, append_us), type(fact).__name__, key)
+    step = Step(shard, offset, append_us, max(shard.now_us, append_us), type(fact).__name__, key, holders)
     note_silence(step)
     timers = shard.timers
     if timers and timers[0][0] <= step.now_us:
@@ -37,6 +40,8 @@ def decide(shard: Shard, fact: f.Fact, *, offset: int, append_us: int, key: str 
         RULES[type(fact)](step, fact)
     place(step)
     judge(step)
+    if holders is not NO_HOLDERS:
+        step.tell_holders()
     return step.events
 
 
