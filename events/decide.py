@@ -10,7 +10,7 @@ from typing import Any
 
 from events import events as e
 from events import facts as f
-from events.deciding import admission, answers, clients, fleet, instances, reporting
+from events.deciding import admission, answers, clients, fleet, instances, locality, reporting, stable
 from events.deciding.placing import place
 from events.deciding.step import Step
 from events.deciding.timing import fire_due, note_silence
@@ -31,6 +31,8 @@ def decide(
     """
     step = Step(shard, offset, append_us, max(shard.now_us, append_us), type(fact).__name__, key, holders)
     note_silence(step)
+    if shard.recovers_at is not None:
+        locality.complete_recovery(step)
     timers = shard.timers
     if timers and timers[0][0] <= step.now_us:
         fire_due(step)
@@ -53,8 +55,12 @@ def elect(
     facts_topic_id: str = "",
     events_topic_id: str = "",
     build: str = "",
+    facts_end: int = 0,
 ) -> list[e.Event]:
-    """A decider becomes the owner: one `LeaderElected`, which no fact causes and which moves no time."""
+    """A decider becomes the owner: one `LeaderElected`, which no fact causes and which moves no time.
+
+    `facts_end` is the end offset of the facts now: what stands before it waited for this leader.
+    """
     event = e.LeaderElected(
         shard.seq + 1,
         shard.now_us,
@@ -64,6 +70,7 @@ def elect(
         facts_topic_id,
         events_topic_id,
         build,
+        facts_end,
     )
     evolve(shard, event)
     return [event]
@@ -115,5 +122,10 @@ RULES: dict[type, Callable[[Step, Any], None]] = {
     f.CacheAnswered: answers.answer_cache,
     f.HintsLoaded: answers.load_hints,
     f.UpstreamReported: answers.report_upstream,
+    f.BlobsAvailable: locality.advertise,
+    f.BlobsEvicted: locality.evict,
+    f.PeerFetchFailed: locality.note_failed_fetch,
+    f.BlobsStable: stable.announce,
+    f.BlobsStableAcknowledged: stable.acknowledge,
     f.Unreadable: _reject_unreadable,
 }

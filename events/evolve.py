@@ -11,6 +11,7 @@ from events import events as e
 from events.errors import SequenceBroken
 from events.evolving.clients import CLIENTS_FOLDS
 from events.evolving.holds import HOLDS_FOLDS
+from events.evolving.locality import LOCALITY_FOLDS
 from events.evolving.operations import OPERATIONS_FOLDS
 from events.evolving.shard import SHARD_FOLDS
 from events.evolving.waiting import WAITING_FOLDS
@@ -41,4 +42,5 @@ HANDLERS: dict[type, Callable[[Shard, Any], None]] = {
     **WAITING_FOLDS,
     **WORKERS_FOLDS,
     **HOLDS_FOLDS,
+    **LOCALITY_FOLDS,
 }

@@ -10,6 +10,7 @@ A timer is (deadline_us, kind, instance, name, number). Its deadline may be olde
 | CLIENT_SILENT | client_operation_id | operation_id |
 | UNSATISFIABLE_DUE | | operation_id |
 | HOLD_EXPIRED | endpoint | operation_id |
+| ENDPOINT_UNHEARD | endpoint | 0 |
 """
 
 from heapq import heapify, heappush
@@ -17,11 +18,18 @@ from heapq import heapify, heappush
 from events.config import SECOND_US, BackfillHold
 from events.matching import Matcher
 from events.reasons import ClientLeaving
-from events.state import Client, Dispatch, FleetShapes, Instance, Operation, Shard, Stage, Worker
+from events.state import Client, Dispatch, Endpoint, FleetShapes, Instance, Operation, Shard, Stage, Worker
 
-WORKER_SILENT, KILL_OVERDUE, CLIENT_SILENT, EXECUTING_OVERDUE, ACTION_OVERDUE, UNSATISFIABLE_DUE, HOLD_EXPIRED = range(
-    1, 8
-)
+(
+    WORKER_SILENT,
+    KILL_OVERDUE,
+    CLIENT_SILENT,
+    EXECUTING_OVERDUE,
+    ACTION_OVERDUE,
+    UNSATISFIABLE_DUE,
+    HOLD_EXPIRED,
+    ENDPOINT_UNHEARD,
+) = range(1, 9)
 """Kinds of timer, in the order in which timers of one deadline fire."""
 
 FEWEST_KEPT = 4096
@@ -79,6 +87,25 @@ def hold_deadline_us(instance: Instance) -> int | None:
     return hold.made_at_us + policy.max_hold_s * SECOND_US
 
 
+def has_something(endpoint: Endpoint) -> bool:
+    """Whether the endpoint has something to lose: blobs it advertised, or chunks it owes acknowledgements for."""
+    return endpoint.advertised or endpoint.unacknowledged is not None
+
+
+def is_unconfirmed(shard: Shard, endpoint: Endpoint) -> bool:
+    """Whether the endpoint was not heard under this leader yet."""
+    return endpoint.confirmed_in < shard.leader_epoch
+
+
+def endpoint_deadline_us(shard: Shard, endpoint: Endpoint) -> int | None:
+    """When the endpoint is forgotten unless somebody comes back for it (PM9); None: not as things stand."""
+    grace_us = shard.instances[endpoint.instance].config.locality.never_reconnect_s * SECOND_US
+    if has_something(endpoint) and is_unconfirmed(shard, endpoint):
+        # Counted from the end of the recovery, never from the election: nobody is heard while a backlog is decided.
+        return shard.recovered_at_us + grace_us if shard.recovers_at is None else None
+    return endpoint.gone_at_us + grace_us if endpoint.connection_id == 0 else None
+
+
 def deadline_us(shard: Shard, timer: Timer) -> int | None:
     """The row's own deadline for a timer, or None when it no longer stands."""
     _, kind, instance_name, name, number = timer
@@ -93,6 +120,9 @@ def deadline_us(shard: Shard, timer: Timer) -> int | None:
     if kind == UNSATISFIABLE_DUE:
         operation = shard.operations.get(number)
         return None if operation is None else unsatisfiable_deadline_us(instance, operation)
+    if kind == ENDPOINT_UNHEARD:
+        endpoint = instance.endpoints.get(name)
+        return None if endpoint is None else endpoint_deadline_us(shard, endpoint)
     if kind == HOLD_EXPIRED:
         hold = instance.hold
         return hold_deadline_us(instance) if hold is not None and hold.operation.operation_id == number else None
@@ -152,6 +182,20 @@ def arm_unsatisfiable(shard: Shard, instance: Instance, operation: Operation) ->
     due_us = unsatisfiable_deadline_us(instance, operation)
     if due_us is not None:
         _arm(shard, (due_us, UNSATISFIABLE_DUE, instance.name, "", operation.operation_id))
+
+
+def arm_endpoint(shard: Shard, instance: Instance, endpoint: Endpoint) -> None:
+    """Put the end of an endpoint nobody comes back for on the heap, where it has one."""
+    due_us = endpoint_deadline_us(shard, endpoint)
+    if due_us is not None:
+        _arm(shard, (due_us, ENDPOINT_UNHEARD, instance.name, endpoint.endpoint, 0))
+
+
+def arm_endpoints(shard: Shard) -> None:
+    """Put the end of every such endpoint on the heap."""
+    for instance in shard.instances.values():
+        for endpoint in instance.endpoints.values():
+            arm_endpoint(shard, instance, endpoint)
 
 
 def index_hold(shard: Shard, instance: Instance) -> None:
@@ -217,6 +261,8 @@ def index_instance(shard: Shard, instance: Instance) -> None:
         matcher.enqueue(operation)
         if operation.requirement_id in instance.unsatisfiable:
             arm_unsatisfiable(shard, instance, operation)
+    for endpoint in instance.endpoints.values():
+        arm_endpoint(shard, instance, endpoint)
     hold = instance.hold
     # Its worker may just have been lost to a timer of the fact that brought another configuration: the hold moves once that is in force.
     if hold is not None and instance.workers.get(hold.worker.endpoint) is hold.worker:

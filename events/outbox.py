@@ -20,7 +20,7 @@ from events.reasons import (
     RefuseReason,
     RejectReason,
 )
-from events.state import Dispatch, Operation, Shard
+from events.state import Dispatch, Instance, Operation, Shard, StableChunk
 from proto.gen.headway.v1 import commands_pb2, placements_pb2
 
 
@@ -257,10 +257,12 @@ def _on_admitted(shard: Shard, event: e.WorkerAdmitted, out: list[Outbound], fac
     command = _command(event.instance, event.endpoint, event.connection_id, event.seq)
     command.admitted.kept.extend(event.kept)
     command.admitted.worker_timeout_us = instance.config.worker_timeout_s * SECOND_US
+    command.admitted.small_blob_mirror = instance.config.locality.small_blob_mirror
     _send(command, "WorkerAdmitted", out)
     kept = dict.fromkeys(event.kept)
     running = instance.workers[event.endpoint].running
     _redeliver(shard, [dispatch for dispatch in running.values() if dispatch.dispatch_id in kept], event.seq, out)
+    _send_due_chunks(instance, event.endpoint, event.connection_id, event.seq, out)
 
 
 def _redeliver(shard: Shard, dispatches: Iterable[Dispatch], seq: int, out: list[Outbound]) -> None:
@@ -280,6 +282,34 @@ def _redeliver(shard: Shard, dispatches: Iterable[Dispatch], seq: int, out: list
             )
         else:
             out.append(_placed(shard, dispatch, redelivered=True))
+
+
+def _on_blobs_stable(shard: Shard, event: e.BlobsStable, out: list[Outbound], fact: Fact | None) -> None:
+    """One record for every worker of the instance (S-2): they all read the partition. Workers that connect later need none."""
+    chunk = shard.instances[event.instance].stable.get(event.seq)
+    if chunk is not None:
+        _send_chunk(chunk, _command(event.instance, "", 0, event.seq), out)
+
+
+def _on_acknowledged(shard: Shard, event: e.BlobsStableAcknowledged, out: list[Outbound], fact: Fact | None) -> None:
+    _send_due_chunks(shard.instances[event.instance], event.endpoint, event.connection_id, event.seq, out)
+
+
+def _send_due_chunks(instance: Instance, name: str, connection_id: int, seq: int, out: list[Outbound]) -> None:
+    """Chunks that the endpoint has not acknowledged, again, in order (S-5)."""
+    for chunk_seq in instance.endpoints[name].due:
+        _send_chunk(instance.stable[chunk_seq], _command(instance.name, name, connection_id, seq), out)
+
+
+def _send_chunk(chunk: StableChunk, command: commands_pb2.WorkerCommand, out: list[Outbound]) -> None:
+    part = command.blobs_stable
+    part.chunk_seq = chunk.seq
+    part.broadcast = chunk.broadcast
+    part.sequence = chunk.sequence
+    part.last = chunk.last
+    part.store = chunk.store
+    part.digests.ParseFromString(chunk.digests)
+    _send(command, "BlobsStable", out)
 
 
 def _on_disconnected(shard: Shard, event: e.WorkerDisconnected, out: list[Outbound], fact: Fact | None) -> None:
@@ -327,6 +357,8 @@ DERIVATIONS: dict[type, Callable[[Shard, Any, list[Outbound], Fact | None], None
     e.KillRequested: _on_kill,
     e.ClientLeft: _on_client_left,
     e.WorkerAdmitted: _on_admitted,
+    e.BlobsStable: _on_blobs_stable,
+    e.BlobsStableAcknowledged: _on_acknowledged,
     e.WorkerDisconnected: _on_disconnected,
     e.FactIgnored: _on_ignored,
     e.FactRejected: _on_rejected,

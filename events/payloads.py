@@ -121,6 +121,4 @@ def digests_of(data: bytes) -> list[Digest]:
 
 def digest_chunks(digests: Sequence[Digest]) -> list[bytes]:
     """The canonical bytes of `digests` in chunks of at most 4,096 (S-1); none for none."""
-    return [
-        digests_bytes(digests[start : start + MAX_DIGESTS]) for start in range(0, len(digests), MAX_DIGESTS)
-    ]
+    return [digests_bytes(digests[start : start + MAX_DIGESTS]) for start in range(0, len(digests), MAX_DIGESTS)]

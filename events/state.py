@@ -191,6 +191,9 @@ class Endpoint:
     advertised: bool = False  # it said since its last wipe what it holds
     report: Report = field(default_factory=Report)
     unacknowledged: dict[int, None] | None = None  # seqs of BlobsStable, oldest first; None: nothing waits (S-4)
+    due: tuple[int, ...] = ()  # of those, the ones to be sent again because of the last event of this endpoint (S-5)
+    resent_through: int = 0  # how far they have been sent again on this connection
+    owed_through: int = 0  # the last one that was sent before this connection
     changes: tuple[int, ...] = ()  # when its boot epoch changed, at_us; as many as the warning asks for (F-6)
     flapped_at_us: int | None = None  # the last warning
 
@@ -209,10 +212,11 @@ class StableChunk:
 
 
 class Broadcast(NamedTuple):
-    """A broadcast of stable blobs whose last chunk is still to come."""
+    """How far a broadcast of stable blobs has come."""
 
     next_sequence: int
     store: str
+    finished: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -270,7 +274,7 @@ class Instance:
     hints: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # (cpu_millis, memory_kib)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)  # by name; those without worker too
     stable: dict[int, StableChunk] = field(default_factory=dict)  # by seq of the event, oldest first
-    broadcasts: dict[int, Broadcast] = field(default_factory=dict)  # unfinished ones, the latest last
+    broadcasts: dict[int, Broadcast] = field(default_factory=dict)  # the latest ones, the latest last
     hold: Hold | None = None
     no_candidate_for: int | None = None  # the operation HoldNoCandidate was last said of (H14)
     unsatisfiable: dict[int, Shortage] = field(default_factory=dict)  # by requirement_id

@@ -223,10 +223,13 @@ class Decider:
         )
         fold, events = await self._warm(to_end=False)
         self._fold = None  # it becomes the leader's state, which no follower may fold on
+        if self._facts is None:
+            self._facts = await self._log.follow({self._facts_at: None})
         self._leadership = await Leadership.open(
             self._log,
             fold,
             events,
+            self._facts,
             self._writer,
             build=self._build,
             limits=self.options.limits,
@@ -239,8 +242,7 @@ class Decider:
         return Role.LEADING
 
     async def _seek_facts(self, offset: int) -> None:
-        if self._facts is None:
-            self._facts = await self._log.follow({self._facts_at: offset})
+        assert self._facts is not None, "a leader follows the facts from its opening on"
         first = await self._facts.beginning_offset(self._facts_at)
         if offset < first and self.options.skip_lost_facts:
             say(

@@ -92,6 +92,7 @@ class Leadership:
         log: Log,
         fold: Fold,
         events: Follower,
+        facts: Follower,
         writer: Writer,
         *,
         build: str,
@@ -119,7 +120,9 @@ class Leadership:
             }
             check_identity(fold.shard, **found)
             build_indexes(fold.shard)
-        elected = elect(fold.shard, leader_epoch=fold.shard.leader_epoch + 1, build=build, **found)
+        # Before the election is written: what comes from here on was published for this leader or a later one.
+        facts_end = await facts.end_offset((FACTS, number))
+        elected = elect(fold.shard, leader_epoch=fold.shard.leader_epoch + 1, build=build, facts_end=facts_end, **found)
         leadership = cls(
             number, fold.shard, fold.chain, writer, events, limits=limits, stats=stats, monotonic_us=monotonic_us
         )

@@ -138,7 +138,12 @@ class Rehearsal:
         if not self._shard.live:
             build_indexes(self._shard)
         self._elected = True
-        caused = elect(self._shard, leader_epoch=self._shard.leader_epoch + 1, build=self.build)
+        caused = elect(
+            self._shard,
+            leader_epoch=self._shard.leader_epoch + 1,
+            build=self.build,
+            facts_end=self._next_offset,
+        )
         self._keep(caused, None)
         return caused
 

@@ -153,7 +153,7 @@ def _dispatched_writer() -> Write:
             part.ClearField("holders")
             part.ClearField("saved_bytes")
             held = False
-        if event.holders:
+        if event.holders or event.saved_bytes:
             held = True
             for endpoint, count in event.holders:
                 part.holders.add(endpoint=endpoint, bytes=count)

@@ -37,7 +37,10 @@ class LocalityConfig(BaseModel):
         "them (Q-2).",
     )
     flap_threshold: int = Field(
-        default=3, ge=1, le=100, description="Changes of an endpoint's boot epoch within flap_window_s that are worth a warning (F-3)."
+        default=3,
+        ge=1,
+        le=100,
+        description="Changes of an endpoint's boot epoch within flap_window_s that are worth a warning (F-3).",
     )
     flap_window_s: Annotated[int, Field(ge=1, le=TEN_YEARS_S)] = Field(
         default=300, description="Older changes of the boot epoch do not count (F-2)."

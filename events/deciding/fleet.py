@@ -5,6 +5,7 @@ from events import facts as f
 from events.deciding.acknowledging import check_acknowledged
 from events.deciding.admission import NUMBER_RULE
 from events.deciding.endings import lose_worker
+from events.deciding.locality import confirm, note_flap, wipe_for, wipe_gone
 from events.deciding.step import Step
 from events.fitting import NotANumber, worker_totals
 from events.reasons import DisconnectReason, IgnoreReason, KillCause, RejectReason, RequeueCause, RunResult
@@ -16,7 +17,8 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
 
     Same non-zero boot epoch: listed dispatches go on, unlisted ones end as a worker loss, listed ones that this scheduler does not
     know are killed. Another boot epoch, or 0: all end. A property of kind minimum that is no number refuses the worker (P1), and so
-    does a build that is not in `compatible_builds` (W16).
+    does a build that is not in `compatible_builds` (W16). What another process at this endpoint held goes in the same step, before the
+    worker is admitted and can say what it holds itself (E4, E5).
     """
     instance = step.instance_of(fact.instance, fact.endpoint)
     if instance is None:
@@ -48,6 +50,7 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
                 lose_worker(step, dispatch, RequeueCause.WORKER_REPLACED)
             else:
                 settle(step, before, dispatch_id, RunResult.UNSPECIFIED)
+    wipe_for(step, instance, fact)
     step.emit(
         e.WorkerAdmitted,
         fact.instance,
@@ -60,7 +63,9 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
         tuple(kept),
         reconnected,
         fact.admits_when_idle,
+        fact.blobs_url,
     )
+    note_flap(step, instance, fact.endpoint)
     known = dict.fromkeys(kept)
     for dispatch_id in listed:
         if dispatch_id not in known:
@@ -77,6 +82,7 @@ def report(step: Step, fact: f.WorkerReported) -> None:
     """A keepalive: liveness, free memory, and the end of a pause (B3)."""
     worker = step.worker_of(fact.instance, fact.endpoint, fact.connection_id)
     if worker is not None:
+        confirm(step, worker)
         step.emit(e.WorkerReported, fact.instance, fact.endpoint, fact.connection_id, fact.free_memory_kib)
         check_acknowledged(step, worker)  # last: what it finds pauses the worker, and a keepalive lifts pauses
 
@@ -118,3 +124,4 @@ def disconnect(step: Step, worker: Worker, reason: DisconnectReason, cause: Requ
         if not dispatch.revoked:
             lose_worker(step, dispatch, cause)
     step.emit(e.WorkerDisconnected, worker.instance, worker.endpoint, worker.connection_id, reason, silent_us)
+    wipe_gone(step, worker)

@@ -8,11 +8,13 @@ from events.deciding.clients import leave
 from events.deciding.endings import fail_job, revoke
 from events.deciding.fleet import disconnect
 from events.deciding.holding import expire
+from events.deciding.locality import sweep
 from events.deciding.step import Step
 from events.deciding.unsatisfiable import fail_overdue, most_at_once
 from events.indexing import (
     ACTION_OVERDUE,
     CLIENT_SILENT,
+    ENDPOINT_UNHEARD,
     EXECUTING_OVERDUE,
     HOLD_EXPIRED,
     KILL_OVERDUE,
@@ -74,6 +76,8 @@ def _fire(step: Step, instance: Instance, timer: Timer) -> None:
         leave(step, operation, client, ClientLeaving.TIMEOUT, step.now_us - client.last_heard_us)
     elif kind == HOLD_EXPIRED:
         expire(step, instance)
+    elif kind == ENDPOINT_UNHEARD:
+        sweep(step, instance.endpoints[name])
     else:
         worker = instance.workers[name]
         if kind == WORKER_SILENT:

@@ -5,6 +5,7 @@ from typing import Any
 
 from events import events as e
 from events.config import parse_config, resolve
+from events.evolving.locality import silence_endpoints
 from events.evolving.rows import charge, demand_of
 from events.fitting import worker_totals
 from events.indexing import index_instance
@@ -16,6 +17,9 @@ def _leader_elected(shard: Shard, event: e.LeaderElected) -> None:
     shard.cluster_id = event.cluster_id
     shard.facts_topic_id = event.facts_topic_id
     shard.events_topic_id = event.events_topic_id
+    # What was known of endpoints is unconfirmed from here on: each row holds under which leader it was last heard.
+    shard.elected_seq = event.seq
+    shard.recovers_at = event.facts_end if event.seq > 1 else None  # before the first leader nothing was known
 
 
 def _ticked(shard: Shard, event: e.Ticked) -> None:
@@ -34,6 +38,9 @@ def _log_silent(shard: Shard, event: e.LogSilent) -> None:
         for requirement_id, shortage in instance.unsatisfiable.items():
             since_us = shortage.since_us + event.gap_us
             instance.unsatisfiable[requirement_id] = shortage._replace(since_us=since_us)
+        silence_endpoints(instance, event.gap_us)
+    if shard.recovered_at_us:
+        shard.recovered_at_us += event.gap_us
     for operation in shard.operations.values():
         if operation.clients is not None:
             for client in operation.clients.values():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from events import events as e
+from events.evolving.locality import admit_endpoint, leave_endpoint
 from events.evolving.rows import charge, promote, refresh, settle
 from events.fitting import worker_totals
 from events.indexing import add_shape, arm_kill, arm_worker, index_hold, remove_shape
@@ -63,6 +64,7 @@ def _worker_admitted(shard: Shard, event: e.WorkerAdmitted) -> None:
             worker.unaccepted += not dispatch.accepted and not dispatch.revoked
             charge(worker, dispatch.demand)
     instance.workers[event.endpoint] = worker
+    admit_endpoint(shard, instance, event)
     if shard.live:
         instance.matcher.add_worker(worker)
         add_shape(instance, worker)  # before the old one goes: a reconnect of the same kind changes nothing
@@ -124,6 +126,7 @@ def _worker_undrained(shard: Shard, event: e.WorkerUndrained) -> None:
 def _worker_disconnected(shard: Shard, event: e.WorkerDisconnected) -> None:
     instance = shard.instances[event.instance]
     worker = instance.workers.pop(event.endpoint)
+    leave_endpoint(shard, instance, worker, event.at_us)
     if not instance.workers:  # an empty fleet says nothing of a demand (X5)
         instance.unsatisfiable.clear()
     if shard.live:

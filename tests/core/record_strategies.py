@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from events import events as e
 from events import facts as f
-from events.payloads import canonical_requirements, command_bytes
+from events.payloads import canonical_requirements, command_bytes, digests_bytes
 from events.reasons import Outcome, UpstreamState
 from events.values import NO_DIGEST, NO_USAGE, U63_MAX, Digest, Properties, Usage
 
@@ -28,6 +28,8 @@ variables = st.dictionaries(
 ).map(lambda found: [(name, value, secret) for name, (value, secret) in found.items()])
 real_digests = st.builds(Digest, st.binary(min_size=20, max_size=64), amounts)
 commands = st.builds(command_bytes, st.lists(arguments, max_size=4), variables, st.lists(real_digests, max_size=3))
+digest_lists = st.lists(real_digests, min_size=1, max_size=3).map(digests_bytes)
+uint32 = st.integers(0, 2**32 - 1)
 durations = st.integers(0, 10 * 365 * 24 * 3600 * 1_000_000)
 
 BY_NAME: dict[str, st.SearchStrategy[Any]] = {
@@ -50,6 +52,21 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "connection_id": st.integers(1, 2**64 - 1),
     "boot_epoch": st.integers(0, 2**64 - 1),
     "dispatch_id": st.integers(1, U63_MAX),
+    "blobs_url": st.just("") | st.just("http://host:1234"),
+    "report": st.integers(1, U63_MAX),
+    "chunk": uint32,
+    "chunks": uint32,
+    "changes": uint32,
+    "sequence": uint32,
+    "mirror_pending": uint32,
+    "mirror_pinned": uint32,
+    "added": digest_lists | st.just(b""),
+    "ac_pins": digest_lists | st.just(b""),
+    "digests": digest_lists,
+    "digest": real_digests,
+    "broadcast": st.integers(0, 2**64 - 1),
+    "store": st.sampled_from(("", "ac")),
+    "chunk_seq": st.integers(1, U63_MAX),
     "config_json": st.just("{}") | st.just('{"kind":"simple"}'),
 }
 """Fields whose rule is narrower, or wider, than their type says."""

@@ -13,7 +13,7 @@ from tests.stories.notation import MAIN, Step, line
 
 START_US = 1_800_000_000_000_000
 VERDICTS = (e.DemandUnsatisfiable, e.DemandSatisfiable)
-UNTOLD = (e.Ticked, e.WorkerReported, e.RequirementDefined, e.ClientHeard, *VERDICTS)
+UNTOLD = (e.Ticked, e.WorkerReported, e.RequirementDefined, e.ClientHeard, e.RecoveryCompleted, *VERDICTS)
 """Happen all the time and say nothing of their own, or (verdicts) are beside the point of most stories; `every_event` holds them."""
 
 

@@ -129,7 +129,9 @@ def test_9_6_11_an_evicted_worker_leaves_nothing_behind(story):
     story.given(advance(10))
     instance = story.rehearsal.shard.instances[MAIN]
     assert (instance.workers, list(instance.matcher.workers()), instance.shapes.workers) == ({}, [], {})
-    story.given(advance(100))
+    assert instance.endpoints["w1"].connection_id == 0  # what is known of its process, until never_reconnect_s are over
+    story.given(advance(600))
+    assert instance.endpoints == {}
     assert [timer for timer in story.rehearsal.shard.timers if timer[3] == "w1"] == []
     assert answers.instances(table_of(story))[0]["workers"] == 0
 

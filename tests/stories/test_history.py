@@ -110,7 +110,7 @@ def told(history, restart_before=()):
         if number in restart_before:
             restart()(story)
         step(story)
-    kept = [event for event in story.every_event() if not isinstance(event, e.LeaderElected)]
+    kept = [event for event in story.every_event() if not isinstance(event, e.LeaderElected | e.RecoveryCompleted)]
     return story, story.lines(kept), [(type(event), event.at_us, event.cause_offset) for event in kept]
 
 
