@@ -34,6 +34,7 @@ from proto.gen.headway.v1.rows_pb2 import (
     STAGE_QUEUED,
     ClientRow,
     CounterRow,
+    DispatchRow,
     InstanceRow,
     OperationRow,
 )
@@ -160,6 +161,8 @@ def operation(table: Table, row: OperationRow) -> dict[str, Any]:
         "accepted_at_us": (dispatch.accepted_at_us or None) if dispatch else None,
         "backfilled": dispatch.backfilled if dispatch else False,
         "overtook": dispatch.overtook if dispatch and dispatch.HasField("overtook") else None,
+        "holders": holders_of(dispatch) if dispatch else [],
+        "saved_bytes": dispatch.saved_bytes if dispatch else 0,
         "dispatches": row.dispatches,
         "job_failures": row.job_failures,
         "worker_losses": row.worker_losses,
@@ -268,6 +271,10 @@ def state(table: Table) -> dict[str, Any]:
         "leader_epoch": row.leader_epoch,
         "elections": row.elections,
         "elected_at_us": row.elected_at_us,
+        "elected_seq": row.elected_seq,
+        "recovering": row.recovering,
+        "recovered_at_us": row.recovered_at_us or None,
+        "unconfirmed_at_recovery": row.unconfirmed,
         "leader_build": row.build,
         "cluster_id": row.cluster_id,
         "facts_topic_id": row.facts_topic_id,
@@ -288,6 +295,11 @@ def _counters(table: Table, letter: bytes, reasons: type[IgnoreReason] | type[Re
         reasons(int.from_bytes(key[len(prefix) :], "big")).name.lower(): CounterRow.FromString(value).count
         for key, value in table.scan(prefix)
     }
+
+
+def holders_of(dispatch: DispatchRow) -> list[dict[str, Any]]:
+    """Who held how many bytes of its inputs when it was dispatched, the most first; empty where that decided nothing."""
+    return [{"endpoint": held.endpoint, "bytes": held.bytes} for held in dispatch.holders]
 
 
 def _named(reason: IntEnum) -> str | None:

@@ -85,6 +85,8 @@ def _runs(table: Table, row: OperationRow) -> dict[str, Any]:
         "waited_us": max(0, dispatch.dispatched_at_us - row.queued_since_us),
         "overtook": _named(table, dispatch.overtook) if dispatch.HasField("overtook") else None,
         "backfilled": dispatch.backfilled,
+        "holders": answers.holders_of(dispatch),
+        "saved_bytes": dispatch.saved_bytes,
     }
 
 

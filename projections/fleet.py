@@ -110,6 +110,7 @@ def _worker(table: Table, row: WorkerRow, ledger: Ledger) -> dict[str, Any]:
         "max_inflight": row.max_inflight,
         "unaccepted": unaccepted,
         "admits_when_idle": row.admits_when_idle,
+        "blobs_url": row.blobs_url or None,
         "free_memory_kib": row.free_memory_kib if row.HasField("free_memory_kib") else None,
         "lent_kib": ledger.lent(row),
         "idle_free_kib": row.idle_free_kib if row.HasField("idle_free_kib") else None,

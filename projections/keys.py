@@ -12,15 +12,24 @@
     ...              r       requirement id (4)                     canonical requirements
     ...              s       instance + client or invocation        ShareRow
     ...              w       instance + endpoint                    WorkerRow
+    ...              D       digest + inventory (4)                 chunk (8): where this inventory named this blob last
+    ...              E       inventory (4) + chunk (8)              how many digests (4), Digests as they came
+    ...              P       inventory (4) + chunk (8)              Digests: pins of the action cache as they came
+    ...              b       instance name                          StableRow
+    ...              e       instance + endpoint                    EndpointRow
+    ...              g       place in the queue (8)                 inventory (4): one that is to be cleaned
+    ...              l                                              LocalityRow
+    ...              n       inventory (4)                          InventoryRow
 
 Numbers are big-endian, so that bytes sort as they do. An instance inside a key has its length before it (2 bytes), so that
-no name is a prefix of another's rows.
+no name is a prefix of another's rows. A digest inside a key is the length of its hash (1), the hash, the size (8).
 """
 
 from functools import lru_cache
 from typing import Final
 
 from events.state import sort_key
+from events.values import Digest
 
 SHARD: Final = b"!"
 COUNTER: Final = b"a"
@@ -33,6 +42,14 @@ QUEUED: Final = b"q"
 REQUIREMENT: Final = b"r"
 SHARE: Final = b"s"
 WORKER: Final = b"w"
+PAIR: Final = b"D"
+CHUNK: Final = b"E"
+PINS: Final = b"P"
+STABLE: Final = b"b"
+ENDPOINT: Final = b"e"
+CLEANING: Final = b"g"
+LOCALITY: Final = b"l"
+INVENTORY: Final = b"n"
 
 LETTERS: Final = {
     SHARD: "shard",
@@ -46,6 +63,14 @@ LETTERS: Final = {
     REQUIREMENT: "requirement",
     SHARE: "share",
     WORKER: "worker",
+    PAIR: "blob",
+    CHUNK: "chunk of blobs",
+    PINS: "chunk of pins",
+    STABLE: "stable blobs of",
+    ENDPOINT: "endpoint",
+    CLEANING: "to be cleaned",
+    LOCALITY: "locality",
+    INVENTORY: "inventory",
 }
 
 SORT_KEY_BYTES: Final = 17
@@ -81,6 +106,27 @@ def of_worker(instance: str, endpoint: str) -> bytes:
     return WORKER + named(instance) + endpoint.encode()
 
 
+@lru_cache(65_536)
+def of_endpoint(instance: str, endpoint: str) -> bytes:
+    """Behind the prefix of its shard, where an endpoint's row stands."""
+    return ENDPOINT + named(instance) + endpoint.encode()
+
+
+def of_digest(digest: Digest) -> bytes:
+    """Behind the prefix of its shard, where the pairs of a digest stand."""
+    return PAIR + bytes((len(digest.hash),)) + digest.hash + digest.size_bytes.to_bytes(8, "big")
+
+
+def digest_in(pair: bytes) -> Digest:
+    """The digest in the full key of a pair."""
+    return Digest(pair[6:-12], int.from_bytes(pair[-12:-4], "big"))
+
+
+def inventory_in(pair: bytes) -> bytes:
+    """The number of the inventory in the full key of a pair, 4 bytes."""
+    return pair[-4:]
+
+
 def queue_place(priority: int, time_us: int, operation_id: int) -> bytes:
     """An operation's place in the queue: bytes that sort in dispatch order."""
     return sort_key(priority, time_us, operation_id).to_bytes(SORT_KEY_BYTES, "big")
@@ -101,9 +147,13 @@ def readable(key: bytes) -> str:
             said = ""
         case b"a":
             said = f"{'ignored' if rest[:1] == b'i' else 'rejected'} {int.from_bytes(rest[1:], 'big')}"
-        case b"o" | b"r":
+        case b"o" | b"r" | b"g" | b"n":
             said = str(int.from_bytes(rest, "big"))
-        case b"c" | b"s" | b"w":
+        case b"D":
+            said = f"{digest_in(key)} of inventory {int.from_bytes(inventory_in(key), 'big')}"
+        case b"E" | b"P":
+            said = f"{int.from_bytes(rest[4:], 'big')} of inventory {int.from_bytes(rest[:4], 'big')}"
+        case b"c" | b"e" | b"s" | b"w":
             instance, tail = _split(rest)
             said = f"{instance}/{tail.decode(errors='replace')}"
         case b"f":

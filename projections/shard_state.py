@@ -30,6 +30,10 @@ class ShardState:
     stale_events: int = 0
     silences: int = 0
     silent_us: int = 0
+    elected_seq: int = 0
+    recovering: bool = False
+    recovered_at_us: int = 0
+    unconfirmed: int = 0
 
     @classmethod
     def of_bytes(cls, stored: bytes | None) -> ShardState:

@@ -4,7 +4,7 @@ The fold works on messages and this class turns them into bytes only when a batc
 is queued, dispatched, accepted and finished within a batch is encoded once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 from projections import keys
@@ -13,7 +13,16 @@ from projections.shard_state import ShardState
 from proto.gen.headway.v1 import rows_pb2
 
 Row: TypeAlias = (
-    rows_pb2.OperationRow | rows_pb2.WorkerRow | rows_pb2.InstanceRow | rows_pb2.CounterRow | rows_pb2.ShareRow | bytes
+    rows_pb2.OperationRow
+    | rows_pb2.WorkerRow
+    | rows_pb2.InstanceRow
+    | rows_pb2.CounterRow
+    | rows_pb2.ShareRow
+    | rows_pb2.EndpointRow
+    | rows_pb2.InventoryRow
+    | rows_pb2.LocalityRow
+    | rows_pb2.StableRow
+    | bytes
 )
 MessageRow = TypeVar(
     "MessageRow",
@@ -22,10 +31,17 @@ MessageRow = TypeVar(
     rows_pb2.InstanceRow,
     rows_pb2.CounterRow,
     rows_pb2.ShareRow,
+    rows_pb2.EndpointRow,
+    rows_pb2.InventoryRow,
+    rows_pb2.LocalityRow,
+    rows_pb2.StableRow,
 )
 
 KEPT_ROWS = 50_000
 """How many rows stay decoded between batches. Above it all are let go and read again when they are needed."""
+
+FULL_ROWS = 32_768
+"""So many changed rows are worth a write batch: whoever folds many events at once writes when `full`, and memory stays bounded."""
 
 
 class MissingRow(LookupError):
@@ -45,6 +61,7 @@ class Table:
         self._kept_rows = kept_rows
         self._cached: dict[bytes, Row | None] = {}
         self._changed: dict[bytes, None] = {}
+        self._passing: dict[bytes, bytes | None] = {}
         self._shard_key = self.key(keys.SHARD)
         self.shard = self._read_shard()
 
@@ -77,7 +94,18 @@ class Table:
         """The row at `key` where it is plain bytes (index rows and requirements), or None."""
         if key in self._cached:
             return cast("bytes | None", self._cached[key])
+        if key in self._passing:
+            return self._passing[key]
         return self.rows.get(key)
+
+    def find_passing(self, sought: Sequence[bytes]) -> list[bytes | None]:
+        """The rows of `pass_on` at these keys, in their order. Fastest where the keys are sorted."""
+        passing = self._passing
+        if passing.keys().isdisjoint(sought):
+            return self.rows.get_many(sought)
+        unseen = [key for key in sought if key not in passing]
+        stored = dict(zip(unseen, self.rows.get_many(unseen), strict=True))
+        return [passing[key] if key in passing else stored[key] for key in sought]
 
     def put(self, key: bytes, row: Row) -> None:
         """This is the row at `key` from now on."""
@@ -88,6 +116,18 @@ class Table:
         """There is no row at `key` from now on."""
         self._cached[key] = None
         self._changed[key] = None
+
+    def pass_on(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """These are the rows there from now on; None: no row. They go through to the store and are not kept here once written.
+
+        For rows of plain bytes that come by the thousand (what endpoints hold). They never mix with keys of `put` and `delete`.
+        """
+        self._passing.update(changes)
+
+    @property
+    def full(self) -> bool:
+        """Whether so much has changed that it should be written before the next event is folded."""
+        return len(self._passing) + len(self._changed) >= FULL_ROWS
 
     def scan(self, prefix: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, those above `after` only, in key order.
@@ -104,9 +144,14 @@ class Table:
         for key in self._changed:
             row = cached[key]
             changes[key] = row if row is None or isinstance(row, bytes) else row.SerializeToString()
+        passing = self._passing
+        if passing:
+            for key in sorted(passing):  # a store takes keys much faster that stand in order
+                changes[key] = passing[key]
         changes[self._shard_key] = self.shard.to_bytes()
         self.rows.write(changes)
         self._changed.clear()
+        self._passing.clear()
         if len(cached) > self._kept_rows:
             cached.clear()
 
@@ -114,6 +159,7 @@ class Table:
         """Forget every change since the last `flush`."""
         self._cached.clear()
         self._changed.clear()
+        self._passing.clear()
         self.shard = self._read_shard()
 
     def _read_shard(self) -> ShardState:

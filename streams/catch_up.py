@@ -22,6 +22,7 @@ from projections.table import Table
 from streams.errors import LogUnavailable
 from streams.log import Follower, Log, Partition
 from streams.log_lines import say
+from streams.readiness import Progress
 from streams.recovery import DamagedLog
 from streams.store import Store, StoreDamaged
 from streams.topics import EVENTS
@@ -64,7 +65,9 @@ class Taking:
 
 
 def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
-    """Fold records in order and write the rows with the position, once for all of them. Stops before a gap and says so.
+    """Fold records in order and write the rows with the position, once for all of them unless they change very many rows.
+
+    Stops before a gap and says so.
 
     Raises:
         DamagedLog: one does not follow from those before it, cannot be read, or has no place in the table. What was folded
@@ -79,6 +82,8 @@ def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
             raise _stopped(table, records, index, error) from error
         if taken is FOLDED:
             folded += 1
+            if table.full:
+                table.flush()
         elif taken is Taken.KNOWN:
             taking.known += 1
         elif taken is Taken.STALE:
@@ -120,6 +125,7 @@ class ShardReader:
         self._log = log
         self._follower: Follower | None = None
         self._lock = asyncio.Lock()
+        self._end: int | None = None  # to which it catches up
         self._seen = 0  # everything below this offset was read here
 
     async def catch_up(self, to_seq: int | None = None) -> int:
@@ -133,7 +139,7 @@ class ShardReader:
         async with self._lock:
             follower = await self._at_position()
             begun_seq = self.table.shard.seq
-            end = await follower.end_offset(self.partition)
+            end = self._end = await follower.end_offset(self.partition)
             heard_s = time.monotonic()
             while (
                 self.table.shard.seq < to_seq if to_seq is not None else await follower.position(self.partition) < end
@@ -149,6 +155,11 @@ class ShardReader:
             folded = self.table.shard.seq - begun_seq
             self.caught_up_events += folded
             return folded
+
+    def progress(self) -> Progress:
+        """How far it is from the end that the log had when it last began to catch up."""
+        shard = self.table.shard
+        return Progress(self.table.number, shard.seq, max(self._seen, shard.next_offset), self._end)
 
     async def heal(self, to_seq: int) -> int:
         """Close a gap: fold everything up to event `to_seq`. Raises as `catch_up`."""

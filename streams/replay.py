@@ -132,6 +132,8 @@ def _fold(found: Replayed, partition: Partition, record: Record) -> None:
         found.damage = DamagedLog(partition, record.offset, seq, error)
         return
     found.events += taken is Taken.FOLDED
+    if found.table.full:
+        found.table.flush()
     if shard.leader_epoch != epoch:
         found.leaders.append((shard.leader_epoch, shard.seq))
 

@@ -116,6 +116,10 @@ def _operation_dispatched(table: Table, event: e.OperationDispatched) -> None:
         dispatch.overtook = event.overtook
     if event.backfilled:
         dispatch.backfilled = True
+    if event.holders:
+        for endpoint, count in event.holders:
+            dispatch.holders.add(endpoint=endpoint, bytes=count)
+        dispatch.saved_bytes = event.saved_bytes
     run = worker.running.add()
     run.dispatch_id = event.seq
     run.operation_id = event.operation_id

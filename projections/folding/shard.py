@@ -16,10 +16,20 @@ def _leader_elected(table: Table, event: e.LeaderElected) -> None:
     shard.leader_epoch = event.leader_epoch
     shard.elections += 1
     shard.elected_at_us = event.at_us
+    shard.elected_seq = event.seq
+    shard.recovering = True
+    shard.recovered_at_us = shard.unconfirmed = 0
     shard.cluster_id = event.cluster_id
     shard.facts_topic_id = event.facts_topic_id
     shard.events_topic_id = event.events_topic_id
     shard.build = event.build
+
+
+def _recovery_completed(table: Table, event: e.RecoveryCompleted) -> None:
+    shard = table.shard
+    shard.recovering = False
+    shard.recovered_at_us = event.at_us
+    shard.unconfirmed = event.unconfirmed
 
 
 def _ticked(table: Table, event: e.Ticked) -> None:
@@ -113,6 +123,7 @@ def _hints_loaded(table: Table, event: e.HintsLoaded) -> None:
 
 SHARD_FOLDS: dict[type, Callable[[Table, Any], None]] = {
     e.LeaderElected: _leader_elected,
+    e.RecoveryCompleted: _recovery_completed,
     e.Ticked: _ticked,
     e.LogSilent: _log_silent,
     e.FactIgnored: _fact_ignored,

@@ -44,6 +44,7 @@ def _worker_admitted(table: Table, event: e.WorkerAdmitted) -> None:
         last_seen_us=event.at_us,
         recency=event.seq,
         admits_when_idle=event.admits_when_idle,
+        blobs_url=event.blobs_url,
     )
     if before is None:
         instance.workers += 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streams.cli.hold import policy_shown
-from streams.cli.output import duration
+from streams.cli.output import duration, size
 from streams.cli.tables import pairs_shown
 from streams.views import Answer
 
@@ -203,6 +203,9 @@ def _running(row: Facts, runs: Facts) -> Iterator[str]:
     past = f", past {_named(runs['overtook'])}" if runs["overtook"] else ""
     backfilled = ", on a held worker because it surely ends in time" if runs["backfilled"] else ""
     yield f"  placed after waiting {duration(runs['waited_us'])}{past}{backfilled}"
+    if runs["holders"]:
+        most = ", ".join(f"{held['endpoint']} {size(held['bytes'])}" for held in runs["holders"])
+        yield f"  held {size(runs['saved_bytes'])} of its inputs there already; who held most: {most}"
     yield f"  why there: `headway explain operation {row['id']} --at-placement`"
 
 
