@@ -31,6 +31,7 @@ from streams.errors import StreamError
 from streams.health import LOOPBACK, PortTaken
 from streams.memory_log import MemoryLog
 from streams.provisioning import provision
+from streams.readiness import Gate, Progress
 from streams.shard_map import ShardMap
 from streams.topics import FACTS
 from streams.web import Views
@@ -52,7 +53,8 @@ class EmbeddedReadSide:
     def __init__(self, log: MemoryLog, shards: Sequence[int]) -> None:
         self._rows = MemoryRows()
         self._readers = {shard: ShardReader(log, Table(self._rows, shard)) for shard in shards}
-        self._caught_up: dict[int, bool] = dict.fromkeys(shards, False)
+        self.gate = Gate(time.monotonic)
+        self.gate.expect(shards)
         self._began_us = time.time_ns() // 1000
 
     async def run(self, shard: int, stop: asyncio.Event) -> None:
@@ -64,7 +66,7 @@ class EmbeddedReadSide:
         reader = self._readers[shard]
         try:
             await reader.catch_up()
-            self._caught_up[shard] = True
+            self.gate.caught_up(shard)
             while not stop.is_set():
                 await reader.lead(_LEAD_S)
         finally:
@@ -77,7 +79,7 @@ class EmbeddedReadSide:
 
     def shards(self) -> Sequence[int]:
         """See `ReadSide.shards`."""
-        return [shard for shard, caught_up in self._caught_up.items() if caught_up]
+        return self.gate.shards()
 
     def snapshot(self) -> MemoryRows:
         """See `ReadSide.snapshot`."""
@@ -92,14 +94,21 @@ class EmbeddedReadSide:
     def describe_shards(self) -> dict[int, dict[str, Any]]:
         """See `ReadSide.describe_shards`."""
         return {
-            shard: {"caught_up": self._caught_up[shard], "read_by": "reader", "lag": 0, "heals": reader.heals}
+            shard: {"caught_up": shard in self.gate.shards(), "read_by": "reader", "lag": 0, "heals": reader.heals}
             for shard, reader in self._readers.items()
         }
 
     def not_ready(self) -> str:
         """See `ReadSide.not_ready`."""
-        waiting = [str(shard) for shard, caught_up in self._caught_up.items() if not caught_up]
-        return f"shards {', '.join(waiting)} are catching up" if waiting else ""
+        return "; ".join(map(str, self.progress()))
+
+    def progress(self) -> Sequence[Progress]:
+        """See `ReadSide.progress`."""
+        return [self._readers[shard].progress() for shard in self.gate.waiting()]
+
+    def began_us(self) -> int:
+        """See `ReadSide.began_us`."""
+        return self._began_us
 
 
 class Embedded:

@@ -11,6 +11,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
+from events.values import Digest
+from streams.digests import in_url
 from streams.errors import StreamError
 
 Answer = dict[str, Any]
@@ -51,6 +53,19 @@ class ViewRefused(StreamError):
         )
 
 
+class NotReady(ViewRefused):
+    """The read side has not read the log to its end since its start, and says how far it is."""
+
+    code: ClassVar[str] = "not-ready"
+    runbook: ClassVar[str] = (
+        "It catches up after a start. Where it makes no progress, its log lines say what it waits for."
+    )
+
+    def __init__(self, url: str, said: str, remedy: str) -> None:
+        super().__init__(url, 503, said, remedy)
+        self.message = f"not ready yet: {said}"
+
+
 class NotInTable(StreamError):
     """What was asked for is not in the table."""
 
@@ -87,7 +102,8 @@ class Views:
     def get(self, path: str, **parameters: object) -> Answer:
         """The JSON object that a view answers; parameters that are None or empty are left out.
 
-        Raises ViewsUnreachable; ViewRefused when the answer is an error, with the read side's own words.
+        Raises ViewsUnreachable; NotReady while the table is read; ViewRefused when the answer is another error, with the read side's
+        own words.
         """
         given = {name: value for name, value in parameters.items() if value is not None and value != ""}
         url = self.address + path + (f"?{urlencode(given)}" if given else "")
@@ -95,10 +111,7 @@ class Views:
             with self._open(Request(url, headers={"Accept": "application/json"}), timeout=self._timeout_s) as response:
                 body = response.read()
         except HTTPError as error:
-            code, said, remedy = _said(error.read())
-            if error.code == 404 and code:  # without a code it is no answer of Headway's
-                raise NotInTable(said, remedy=remedy) from error
-            raise ViewRefused(url, error.code, said, remedy) from error
+            raise refusal_of(url, error.code, error.read()) from error
         except (URLError, HTTPException, OSError) as error:
             reason = getattr(error, "reason", None) or error
             why = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
@@ -179,9 +192,36 @@ class Views:
             if more:
                 after = answer["operations"][-1]["operation_id"]
 
+    def locality_holders(self, digest: Digest, *, instance: str | None = None) -> Answer:
+        """Who has this blob."""
+        return self.get(f"/locality/holders/{in_url(digest)}", instance=instance)
+
+    def locality_endpoint(
+        self, instance: str, endpoint: str, *, blobs: int | None = None, after: str | None = None
+    ) -> Answer:
+        """What is known of an endpoint, and so many of the blobs it holds, from behind `after`. Raises NotInTable."""
+        path = f"/locality/endpoints/{quote(instance, safe='')}/{quote(endpoint, safe='')}"
+        return self.get(path, blobs=blobs, after=after)
+
+    def locality_stats(self) -> Answer:
+        """Endpoints, pairs and pins of every shard."""
+        return self.get("/locality/stats")
+
     def position(self, shard: int) -> int:
         """The seq that the table has reached in a shard; 0 when it holds none of it."""
         return next((int(row["seq"]) for row in self.status()["shards"] if row["shard"] == shard), 0)
+
+    def wait_until_ready(self, *, timeout_s: float) -> None:
+        """Wait until the table is complete. Raises what the read side said last: NotReady, or ViewsUnreachable where it is not there."""
+        begun = time.monotonic()
+        while True:
+            try:
+                self.get("/healthz")
+                return
+            except (NotReady, ViewsUnreachable):
+                if time.monotonic() - begun > timeout_s:
+                    raise
+            time.sleep(POLL_S)
 
     def wait_for(self, shard: int, seq: int, *, timeout_s: float) -> None:
         """Wait until the table holds event `seq` of a shard. Raises TableBehind; ViewsUnreachable."""
@@ -190,6 +230,16 @@ class Views:
             if time.monotonic() - begun > timeout_s:
                 raise TableBehind(shard, seq, reached, timeout_s)
             time.sleep(POLL_S)
+
+
+def refusal_of(url: str, status: int, body: bytes) -> StreamError:
+    """What an answer with an error status says: NotInTable, NotReady or ViewRefused."""
+    code, said, remedy = _said(body)
+    if status == 404 and code:  # without a code it is no answer of Headway's
+        return NotInTable(said, remedy=remedy)
+    if status == 503 and code == NotReady.code:
+        return NotReady(url, said, remedy)
+    return ViewRefused(url, status, said, remedy)
 
 
 def _said(body: bytes) -> tuple[str, str, str]:

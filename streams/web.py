@@ -1,6 +1,6 @@
 """The views: what the state table answers over HTTP, on loopback, as JSON. Used by the command line and the console.
 
-    GET /healthz                          200 when every shard of this process is caught up, else 503, with the reason
+    GET /healthz                          200 when the table is complete, else 503 with the reason and how far it is
     GET /v1/status                        positions, leaders, lag and counts of every shard; the process
     GET /v1/queue                         ?instance=&limit=                      what waits, in dispatch order
     GET /v1/operations                    ?stage=&instance=&client_id=&mnemonic=&after=&limit=
@@ -10,6 +10,7 @@
     GET /v1/holds                         ?instance=     who is held for whom, at most one per instance
     GET /v1/explain/operation/ID          ?instance=     why it is where it is: what it lacks, where, who is ahead, who is held
     GET /v1/explain/hold                  ?name=&instance=    the hold by its operation, worker or instance, or why there is none
+    GET /locality/...                     what endpoints hold: `streams/locality_views.py`
     GET /v1/rows                          ?shard=&after=&limit=&snapshot=        raw rows as hex, page by page, all of one moment
 
 Every answer carries `shards` (shard, seq, age_ms of each that answered), and `seq` and `age_ms`: the highest of these. `age_ms` is the
@@ -20,75 +21,26 @@ them. An error is `{"error": code, "message": ..., "remedy": ...}` with status 4
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Final
 
 from aiohttp import web
 
 from projections import answers, fleet, keys
 from projections.explain import explain_hold, explain_operation
-from projections.rows import Rows
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow
+from streams.answering import Answer, Refused, View, answering, hex_of, limit_of, number_of, text_of
+from streams.locality_views import LocalityViews
+from streams.read_side import Reading, ReadSide, age_ms, not_ready, stamp_of
 
-DEFAULT_LIMIT: Final = 100
-MOST_ROWS: Final = 10_000
+COUNTS: Final = ("queued", "executing", "finished", "workers", "dispatches")
+"""What the status of a shard counts; null until it is complete."""
+
 SNAPSHOTS_KEPT: Final = 4
 SNAPSHOT_US: Final = 120_000_000
+MOST_PAGE_BYTES: Final = 4 << 20  # of rows in one answer: some rows list thousands of blobs
 """A snapshot nobody has asked a page of for this long is let go: it keeps old rows on the disk."""
-
-Answer = dict[str, Any]
-
-
-class Reading(Protocol):
-    """The reading half of `Rows`."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """See `Rows.get`."""
-        ...
-
-    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `Rows.scan`."""
-        ...
-
-
-class ReadSide(Protocol):
-    """What the views are views of: a running state table."""
-
-    @property
-    def rows(self) -> Rows:
-        """All rows of this process."""
-        ...
-
-    def shards(self) -> Sequence[int]:
-        """The shards this process answers for: assigned, and caught up once."""
-        ...
-
-    def snapshot(self) -> Reading:
-        """The rows as they are now."""
-        ...
-
-    def describe(self) -> Answer:
-        """The process: for `/v1/status`."""
-        ...
-
-    def describe_shards(self) -> dict[int, Answer]:
-        """How each assigned shard is read: for `/v1/status`."""
-        ...
-
-    def not_ready(self) -> str:
-        """Why the table is not complete yet; empty when it is."""
-        ...
-
-
-class _Refused(Exception):
-    """A request that gets an error for an answer."""
-
-    def __init__(self, status: int, code: str, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = {"error": code, "message": message, "remedy": remedy}
 
 
 class Views:
@@ -102,39 +54,56 @@ class Views:
 
     def add_to(self, application: web.Application) -> None:
         """Serve the views from an aiohttp application."""
-        for path, view in (
-            ("/healthz", self._health),
-            ("/v1/status", self._status),
-            ("/v1/queue", self._queue),
-            ("/v1/operations", self._operations),
-            ("/v1/operations/{name:.+}", self._operation),
-            ("/v1/workers", self._workers),
-            ("/v1/instances", self._instances),
-            ("/v1/holds", self._holds),
-            ("/v1/explain/operation/{name:.+}", self._explain_operation),
-            ("/v1/explain/hold", self._explain_hold),
-            ("/v1/rows", self._rows),
-        ):
-            application.router.add_get(path, _answering(view))
+        always: dict[str, View] = {"/healthz": self._health, "/v1/status": self._status}
+        when_complete: dict[str, View] = {
+            "/v1/queue": self._queue,
+            "/v1/operations": self._operations,
+            "/v1/operations/{name:.+}": self._operation,
+            "/v1/workers": self._workers,
+            "/v1/instances": self._instances,
+            "/v1/holds": self._holds,
+            "/v1/explain/operation/{name:.+}": self._explain_operation,
+            "/v1/explain/hold": self._explain_hold,
+            "/v1/rows": self._rows,
+        }
+        for path, view in always.items():
+            application.router.add_get(path, answering(view))
+        for path, view in when_complete.items():
+            application.router.add_get(path, answering(self._when_complete(view)))
+        LocalityViews(self._read_side, clock_us=self._clock_us).add_to(application)
+
+    def _when_complete(self, view: View) -> View:
+        """The view behind the gate: half a queue is a wrong answer."""
+
+        def answer(request: web.Request) -> Answer:
+            if not self._read_side.gate.is_open:
+                raise not_ready(self._read_side)
+            return view(request)
+
+        return answer
 
     # -- one view each ------------------------------------------------------------------------------------------------------
 
     def _health(self, request: web.Request) -> Answer:
-        why = self._read_side.not_ready()
-        if why:
-            raise _Refused(503, "not-ready", why, "Wait until the table has caught up; its log lines say how far it is")
-        return {"ready": True, **self._stamp(self._tables())}
+        if self._read_side.not_ready():
+            raise not_ready(self._read_side)
+        return {"ready": True, "since_us": self._read_side.began_us(), **self._stamp(self._tables())}
 
     def _status(self, request: web.Request) -> Answer:
         described = self._read_side.describe_shards()
         states = []
         for shard, reading in sorted(described.items()):
             table = Table(self._read_side.rows, shard)
-            states.append({**answers.state(table), "age_ms": self._age_ms(table), **reading})
+            state = answers.state(table)
+            if not reading["caught_up"]:
+                state |= dict.fromkeys(COUNTS)
+            states.append({**state, "age_ms": age_ms(table, self._clock_us()), **reading})
         why = self._read_side.not_ready()
         return {
             "ready": not why,
             "not_ready": why or None,
+            "since_us": self._read_side.began_us(),
+            "progress": [progress.as_dict() for progress in self._read_side.progress()],
             "seq": max((state["seq"] for state in states), default=0),
             "age_ms": max((state["age_ms"] for state in states), default=0),
             "shards": states,
@@ -142,22 +111,22 @@ class Views:
         }
 
     def _queue(self, request: web.Request) -> Answer:
-        instance, limit = _text(request, "instance"), _limit(request)
+        instance, limit = text_of(request, "instance"), limit_of(request)
         tables = self._tables(instance)
         return self._listed("operations", tables, (answers.queue(table, instance) for table in tables), limit)
 
     def _operations(self, request: web.Request) -> Answer:
-        instance, limit, stage = _text(request, "instance"), _limit(request), _text(request, "stage")
+        instance, limit, stage = text_of(request, "instance"), limit_of(request), text_of(request, "stage")
         if stage is not None and stage not in answers.STAGES.values():
             rule = f"stage is one of {', '.join(answers.STAGES.values())}"
-            raise _Refused(400, "bad-request", f"stage={stage!r} is refused: {rule}", "Correct the parameter")
-        after = _number(request, "after", -1)
-        wanted = {name: _text(request, name) for name in ("client_id", "mnemonic")}
+            raise Refused(400, "bad-request", f"stage={stage!r} is refused: {rule}", "Correct the parameter")
+        after = number_of(request, "after", -1)
+        wanted = {name: text_of(request, name) for name in ("client_id", "mnemonic")}
         tables = self._tables(instance)
         if after >= 0 and (stage is not None or len(tables) > 1):
             # Ids grow within a shard, and only the list of all stages is in their order.
             message = "after goes with the operations of one instance and all stages"
-            raise _Refused(400, "bad-request", message, "Give instance, and leave stage out")
+            raise Refused(400, "bad-request", message, "Give instance, and leave stage out")
         found = (
             (
                 operation
@@ -169,71 +138,70 @@ class Views:
         return self._listed("operations", tables, found, limit)
 
     def _operation(self, request: web.Request) -> Answer:
-        tables = self._tables(_text(request, "instance"))
+        tables = self._tables(text_of(request, "instance"))
         table, row = self._found(request, tables)
         return {"operation": answers.operation_in_full(table, row), **self._stamp(tables)}
 
     def _workers(self, request: web.Request) -> Answer:
-        instance = _text(request, "instance")
+        instance = text_of(request, "instance")
         tables = self._tables(instance)
         found = [worker for table in tables for worker in fleet.workers(table, instance)]
         return {"workers": found, "more": False, **self._stamp(tables)}
 
     def _instances(self, request: web.Request) -> Answer:
-        instance = _text(request, "instance")
+        instance = text_of(request, "instance")
         tables = self._tables(instance)
         found = [row for table in tables for row in answers.instances(table, instance)]
         return {"instances": found, "more": False, **self._stamp(tables)}
 
     def _holds(self, request: web.Request) -> Answer:
-        instance = _text(request, "instance")
+        instance = text_of(request, "instance")
         tables = self._tables(instance)
         found = [hold for table in tables for hold in answers.holds(table, instance)]
         return {"holds": found, "more": False, **self._stamp(tables)}
 
     def _explain_operation(self, request: web.Request) -> Answer:
-        tables = self._tables(_text(request, "instance"))
+        tables = self._tables(text_of(request, "instance"))
         table, row = self._found(request, tables)
         return {**explain_operation(table, row), **self._stamp([table])}
 
     def _explain_hold(self, request: web.Request) -> Answer:
-        name, instance = _text(request, "name"), _text(request, "instance")
+        name, instance = text_of(request, "name"), text_of(request, "instance")
         tables = self._tables(instance)
         table, row, asked = _holder(tables, name, instance)
         return {**explain_hold(table, row, asked), **self._stamp([table])}
 
     def _rows(self, request: web.Request) -> Answer:
-        shard, limit = _number(request, "shard", 0), _limit(request)
+        shard, limit = number_of(request, "shard", 0), limit_of(request)
         if shard not in self._read_side.shards():
             known = ", ".join(map(str, self._read_side.shards())) or "none"
-            raise _Refused(
+            raise Refused(
                 404, "not-found", f"shard {shard} is not answered for here (shards: {known})", "Ask its own process"
             )
-        name = _text(request, "snapshot")
+        name = text_of(request, "snapshot")
         reading = self._snapshot(name) if name else self._read_side.snapshot()
         name = name or str(next(self._numbers))
         self._snapshots[name] = (reading, self._clock_us())
         self._let_go()
         prefix = keys.shard_prefix(shard)
-        after = _hex(request, "after")
+        after = hex_of(request, "after")
         start = after + b"\x00" if after else prefix
-        page = list(itertools.islice(reading.scan(start, keys.after_prefix(prefix)), limit + 1))
-        more = len(page) > limit
+        page, more = _page(reading.scan(start, keys.after_prefix(prefix)), limit)
         if not more:
             del self._snapshots[name]
-        rows = [[key.hex(), value.hex()] for key, value in page[:limit]]
+        rows = [[key.hex(), value.hex()] for key, value in page]
         seq = Table(_Fixed(reading), shard).shard.seq
         return {"shard": shard, "seq": seq, "rows": rows, "more": more, "snapshot": name if more else None}
 
     # -- what they share ----------------------------------------------------------------------------------------------------
 
     def _found(self, request: web.Request, tables: list[Table]) -> tuple[Table, OperationRow]:
-        name, instance = request.match_info["name"], _text(request, "instance")
+        name, instance = request.match_info["name"], text_of(request, "instance")
         for table in tables:
             row = answers.lookup(table, name, instance)
             if row is not None:
                 return table, row
-        raise _Refused(
+        raise Refused(
             404,
             "not-found",
             f"operation {name!r} is not in the state table",
@@ -243,16 +211,17 @@ class Views:
     def _tables(self, instance: str | None = None) -> list[Table]:
         shards = self._read_side.shards()
         if not shards:
-            why = self._read_side.not_ready() or "no shard is assigned to this process"
-            raise _Refused(503, "not-ready", why, "Try again; `/healthz` says when the table is ready")
+            raise not_ready(self._read_side)
         # Their own tables: what a view reads is not to fill the caches of the fold, nor to be changed under it.
         tables = [Table(self._read_side.rows, shard) for shard in shards]
         if instance is None:
             return tables
         holding = [table for table in tables if any(fleet.instance_rows(table, instance))]
         if not holding:
+            if self._read_side.progress():  # a shard that has just come here may know it
+                raise not_ready(self._read_side)
             known = sorted(row.name for table in tables for row in fleet.instance_rows(table))
-            raise _Refused(
+            raise Refused(
                 404,
                 "unknown-instance",
                 f"unknown instance {instance!r}; known instances: {', '.join(known) or 'none'}",
@@ -264,21 +233,13 @@ class Views:
         rows = list(itertools.islice(itertools.chain.from_iterable(found), limit + 1))
         return {name: rows[:limit], "more": len(rows) > limit, **self._stamp(tables)}
 
-    def _stamp(self, tables: list[Table]) -> Answer:
-        stamps = [{"shard": t.number, "seq": t.shard.seq, "age_ms": self._age_ms(t)} for t in tables]
-        return {
-            "seq": max((stamp["seq"] for stamp in stamps), default=0),
-            "age_ms": max((stamp["age_ms"] for stamp in stamps), default=0),
-            "shards": stamps,
-        }
-
-    def _age_ms(self, table: Table) -> int:
-        return max(0, self._clock_us() - table.shard.now_us) // 1000 if table.shard.seq else 0
+    def _stamp(self, tables: Sequence[Table]) -> Answer:
+        return stamp_of(tables, self._clock_us())
 
     def _snapshot(self, name: str) -> Reading:
         kept = self._snapshots.get(name)
         if kept is None:
-            raise _Refused(404, "not-found", f"snapshot {name!r} is gone", "Begin again with the first page")
+            raise Refused(404, "not-found", f"snapshot {name!r} is gone", "Begin again with the first page")
         return kept[0]
 
     def _let_go(self) -> None:
@@ -298,7 +259,7 @@ def _holder(
         if len(known) == 1:
             return *known[0], None
         message = f"there are {len(known)} instances: {', '.join(row.name for _, row in known) or 'none'}"
-        raise _Refused(400, "bad-request", message, "Say which: instance=NAME")
+        raise Refused(400, "bad-request", message, "Say which: instance=NAME")
     for table in tables:
         operation = answers.lookup(table, name, instance)
         if operation is not None:
@@ -309,12 +270,24 @@ def _holder(
     held = [
         f"{row.hold.endpoint} for {row.name}/op-{row.hold.operation_id}" for _, row in known if row.HasField("hold")
     ]
-    raise _Refused(
+    raise Refused(
         404,
         "not-found",
         f"{name!r} is no operation in the state table, no held worker and no instance; held: {', '.join(held) or 'nobody'}",
         "`headway hold list` shows every hold",
     )
+
+
+def _page(found: Iterator[tuple[bytes, bytes]], limit: int) -> tuple[list[tuple[bytes, bytes]], bool]:
+    """The first rows: at most `limit`, and no more once they have MOST_PAGE_BYTES; and whether there are more."""
+    page: list[tuple[bytes, bytes]] = []
+    size = 0
+    for row in found:
+        if len(page) == limit or size >= MOST_PAGE_BYTES:
+            return page, True
+        page.append(row)
+        size += len(row[1])
+    return page, False
 
 
 class _Fixed:
@@ -323,48 +296,10 @@ class _Fixed:
     def __init__(self, reading: Reading) -> None:
         self.get, self.scan = reading.get, reading.scan
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `Rows.get_many`."""
+        return [self.get(key) for key in keys]
+
     def write(self, changes: object) -> None:
         """Never."""
         raise TypeError("a snapshot cannot be written")
-
-
-def _answering(view: Callable[[web.Request], Answer]) -> Callable[[web.Request], Any]:
-    async def answer(request: web.Request) -> web.Response:
-        try:
-            body, status = view(request), 200
-        except _Refused as refused:
-            body, status = refused.body, refused.status
-        text = json.dumps(body, separators=(",", ":"))
-        return web.Response(text=text + "\n", status=status, content_type="application/json")
-
-    return answer
-
-
-def _text(request: web.Request, name: str) -> str | None:
-    return request.query.get(name) or None
-
-
-def _number(request: web.Request, name: str, default: int) -> int:
-    given = request.query.get(name)
-    if not given:
-        return default
-    if not (given.isascii() and given.isdigit() and len(given) < 19):
-        message = f"{name}={given[:64]!r} is refused: it is a whole number from 0"
-        raise _Refused(400, "bad-request", message, "Correct the parameter")
-    return int(given)
-
-
-def _limit(request: web.Request) -> int:
-    limit = _number(request, "limit", DEFAULT_LIMIT)
-    if not 1 <= limit <= MOST_ROWS:
-        message = f"limit={limit} is refused: it is from 1 to {MOST_ROWS}"
-        raise _Refused(400, "bad-request", message, "Ask for pages, with `after`")
-    return limit
-
-
-def _hex(request: web.Request, name: str) -> bytes:
-    given = request.query.get(name, "")
-    try:
-        return bytes.fromhex(given)
-    except ValueError:
-        raise _Refused(400, "bad-request", f"{name}={given[:64]!r} is no hex", "Pass the last row's key") from None

@@ -47,6 +47,7 @@ NOUNS: dict[str, Noun] = {
     "hold": Noun("hold", "List the workers that are held, and for whom."),
     "hints": Noun("hints", "Load resource hints: what actions of a kind have needed before."),
     "instance": Noun("instance", "List instances, pause and resume their placing."),
+    "locality": Noun("locality", "Say which workers hold a blob, and what an endpoint holds."),
     "operation": Noun("operation", "List, show, cancel and reprioritise operations."),
     "placements": Noun("placements", "Read where actions are placed, as JSON lines."),
     "publish": Noun("publish", "Publish facts from JSON lines."),

@@ -11,7 +11,7 @@ import click
 
 from events.facts import CancelRequested, Fact, PriorityRequested
 from streams.cli.changing import change, confirmed, wait_options
-from streams.cli.output import Column, duration, emit, note, output_option, show, watch_option
+from streams.cli.output import Column, duration, emit, note, output_option, show, size, watch_option
 from streams.cli.tables import answer_age, answer_now_us, counted, pairs_shown, parse_operation
 from streams.settings import DEFAULT_INSTANCE, load_settings
 from streams.views import PAGE, Answer, Views
@@ -241,6 +241,10 @@ def _in_words(row: Row) -> Row:
             words[name] = (
                 f"wall {duration(value['wall_us'])}, cpu {duration(value['cpu_us'])}, peak {value['peak_memory_kib']} KiB"
             )
+        elif name == "holders":
+            words["held_most_inputs"] = ", ".join(f"{held['endpoint']} {size(held['bytes'])}" for held in value)
+        elif name == "saved_bytes":
+            words["saved"] = f"{size(value)} of its inputs, which the worker held"
         elif name == "clients":
             words[name] = ", ".join(_client(client) for client in value)
         elif name == "order":

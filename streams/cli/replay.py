@@ -20,9 +20,9 @@ from streams.cli.output import Column, emit, note, output_option, progress
 from streams.connection import connected
 from streams.errors import NoSuchPartition, NoSuchTopic
 from streams.log import Log
+from streams.place import place_of
 from streams.replay import AnotherLog, Replayed, another_log, compare, replay
 from streams.settings import Settings, load_settings
-from streams.state_table import place_of
 from streams.store import Store
 from streams.topics import EVENTS
 from streams.views import Views, ViewsUnreachable
@@ -157,7 +157,7 @@ def _table_rows(settings: Settings, data_dir: Path | None, shard: int) -> dict[b
 
 def _position(rows: Mapping[bytes, bytes], shard: int) -> ShardState:
     held = MemoryRows()
-    held.by_key.update(rows)
+    held.write(rows)
     return Table(held, shard).shard
 
 

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from streams.broker.ports import is_free
-from streams.health import PortTaken
+from streams.local_tables import LocalTables
 from streams.log_lines import configure, say
+from streams.place import Place, place_of
 from streams.settings import load_settings
-from streams.state_table import Place, StateTable, place_of
+
+if TYPE_CHECKING:
+    from streams.state_table import StateTable
 
 STOP_S = 4.0
 """Leaving the group takes tenths of a second; a broker that is away must not hold the process."""
+
+GROUP_AFTER_S = 2.0
+"""The table catches up alone for so long at most before the group is joined: loading Faust would slow the first answer, and a
+static member has to be back before its session ends."""
 
 _log = logging.getLogger("headway.state_table")
 
@@ -74,32 +82,50 @@ def run(
     asyncio.run(run_until_told(place))
 
 
-async def run_until_told(place: Place) -> None:
+async def run_until_told(place: Place, tables: LocalTables | None = None) -> None:
     """Run a state table until SIGTERM or SIGINT.
 
     Raises whatever kept it from starting: NoSuchTopic, StoreLocked, LogUnavailable, PortTaken.
     """
-    if not is_free(place.web_port):  # before Faust, which would tell it in a traceback, after joining the group
-        raise PortTaken("the views", place.web_port, "address already in use")
-    table = StateTable(place)
-    app, told = table.app, asyncio.Event()
+    told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
+    tables = tables or LocalTables(place)
     say(_log, logging.INFO, "starting", data_dir=str(place.data_dir), views=f"http://127.0.0.1:{place.web_port}")
-    # `start` returns after the first join of the group, and a crash later on raises nothing: it is watched for.
-    starting, stopping = asyncio.ensure_future(app.start()), asyncio.ensure_future(told.wait())
+    working = asyncio.ensure_future(_answer(tables))
+    stopping = asyncio.ensure_future(told.wait())
     try:
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-        while not told.is_set():
-            if app.should_stop or app.crashed:
-                table.die("Faust stopped", app.crash_reason or RuntimeError("Faust's app stopped by itself"))
-            await asyncio.wait({stopping}, timeout=0.2)
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
     finally:
-        stopping.cancel()
+        # However far it has come: the gate of the start is not asked.
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.wait({working, stopping})
+        await tables.close()
+        say(_log, logging.INFO, "stopped")
+
+
+async def _answer(tables: LocalTables) -> None:
+    """Listen, catch up, then read as a member of the group, until cancelled."""
+    await tables.listen()
+    await tables.recover()
+    await tables.wait_until_open(GROUP_AFTER_S)
+    # In a thread, because it takes a second in which requests would not be answered.
+    table = (await asyncio.to_thread(importlib.import_module, "streams.state_table")).StateTable(tables)
+    await _be_member(table)
+
+
+async def _be_member(table: StateTable) -> None:
+    app = table.app
+    try:
+        # `start` returns after the first join of the group, and a crash later on raises nothing: it is watched for.
+        await app.start()
+        while not (app.should_stop or app.crashed):  # noqa: ASYNC110 (Faust sets no event)
+            await asyncio.sleep(0.2)
+        table.tables.die("Faust stopped", app.crash_reason or RuntimeError("Faust's app stopped by itself"))
+    finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(app.stop(), STOP_S)
-        await table.close()
-        say(_log, logging.INFO, "stopped")

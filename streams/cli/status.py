@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from streams.cli.numbers import FiniteRange
 from streams.cli.output import Column, duration, output_option, show, watch_option
 from streams.connection import NoBroker, connected, running_broker
 from streams.log import Log
@@ -16,11 +17,27 @@ from streams.views import Answer, ViewRefused, Views, ViewsUnreachable
 
 
 @click.command("status")
+@click.option(
+    "--wait",
+    "wait_s",
+    is_flag=False,
+    flag_value=60.0,
+    default=None,
+    type=FiniteRange(0, 86_400),
+    metavar="[SECONDS]",
+    help="First wait until the read side is complete, at most SECONDS [60]; exit code 1 when it is not by then.",
+)
 @output_option
 @watch_option
-def command(output: str, watch: float | None) -> None:
-    """Show the broker, the shards and how much is queued and running. Exit code 1 when the broker does not answer."""
+def command(wait_s: float | None, output: str, watch: float | None) -> None:
+    """Show the broker, the shards and how much is queued and running. Exit code 1 when the broker does not answer.
+
+    After a start the read side reads the log to its end before it answers; until then other commands say "not ready yet", with how
+    far it is, and exit with 1. `headway status --wait` is for scripts that want to wait.
+    """
     settings = load_settings()
+    if wait_s is not None:
+        Views(settings.views_address).wait_until_ready(timeout_s=wait_s)
     columns = [
         Column("shard", align="right"),
         Column("seq", align="right"),
@@ -61,7 +78,9 @@ def ask_everything(settings: Settings) -> Answer:
     holds: list[dict[str, Any]] = []
     unsatisfiable = 0
     try:
-        table = {part["shard"]: part for part in views.status()["shards"]}
+        said = views.status()
+        table = {part["shard"]: part for part in said["shards"]}
+        read_side |= {"ready": said["ready"], "not_ready": said["not_ready"]}
         for row in views.instances()["instances"] if any(part["queued"] for part in table.values()) else ():
             holds += [row["hold"]] if row["hold"] is not None else []
             unsatisfiable += len(row["unsatisfiable"])
@@ -127,6 +146,8 @@ def _footer(answer: Answer) -> str:
     lines = [f"broker: Kafka {broker['version']} at {broker['bootstrap_servers']} ({broker['kind']}{prefix})"]
     if read_side["answers"]:
         lines.append(f"read side: {read_side['address']}")
+        if not read_side["ready"]:
+            lines.append(f"not ready yet: {read_side['not_ready']}")
     else:
         lines.append(f"{read_side['error']}; start it with `headway state-table run`")
     for hold in answer["holds"]:
@@ -134,7 +155,9 @@ def _footer(answer: Answer) -> str:
         lines.append(f"hold: {held} for {duration(hold['held_us'])}; `headway explain hold` says more")
     if answer["unsatisfiable"]:
         kinds = "1 kind" if answer["unsatisfiable"] == 1 else f"{answer['unsatisfiable']} kinds"
-        lines.append(f"{kinds} of action waiting that no connected worker could ever run; `headway queue list` notes them")
+        lines.append(
+            f"{kinds} of action waiting that no connected worker could ever run; `headway queue list` notes them"
+        )
     if not answer["shards"]:
         lines.append("no topics yet: `headway topics apply` makes them")
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from projections.position import Taken, take
 from projections.rows import MemoryRows
 from projections.table import Table
 from streams.cli.main import main
+from streams.readiness import Gate, Progress
 from streams.rehearsal import Rehearsal
 from streams.web import Views
 
@@ -40,13 +41,18 @@ def table_of(facts: list[Fact]) -> tuple[MemoryRows, int]:
 
 
 class ReadSideInMemory:
-    """What the views are views of (`streams.web.ReadSide`)."""
+    """What the views are views of (`streams.read_side.ReadSide`)."""
 
-    def __init__(self, rows: MemoryRows) -> None:
-        self.rows = rows
+    def __init__(self, rows: MemoryRows, *, waiting: bool = False, waited_s: float = 0.0) -> None:
+        self.rows, self.now_s = rows, 0.0
+        self.gate = Gate(lambda: self.now_s)
+        self.now_s = waited_s
+        self.gate.expect([0])
+        if not waiting:
+            self.gate.caught_up(0)
 
     def shards(self) -> list[int]:
-        return [0]
+        return self.gate.shards()
 
     def snapshot(self) -> MemoryRows:
         return self.rows
@@ -55,10 +61,16 @@ class ReadSideInMemory:
         return {}
 
     def describe_shards(self) -> dict[int, dict[str, object]]:
-        return {0: {}}
+        return {0: {"caught_up": self.gate.is_open}}
+
+    def progress(self) -> list[Progress]:
+        return [Progress(shard, 3, 5, 9) for shard in self.gate.waiting()]
+
+    def began_us(self) -> int:
+        return START_US
 
     def not_ready(self) -> str:
-        return ""
+        return "; ".join(map(str, self.progress()))
 
 
 @dataclass
@@ -79,8 +91,11 @@ class ReadSide:
 
 
 @pytest.fixture
-def read_side() -> Iterator[Callable[[list[Fact]], ReadSide]]:
-    """Makes a read side that holds what the given facts lead to; instance `main` is configured first."""
+def read_side() -> Iterator[Callable[..., ReadSide]]:
+    """Makes a read side that holds what the given facts lead to; instance `main` is configured first.
+
+    With `waiting` its table is not complete, `waited_s` after its start.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -96,9 +111,9 @@ def read_side() -> Iterator[Callable[[list[Fact]], ReadSide]]:
         await site.start()
         return "http://{}:{}".format(*runner.addresses[0][:2])
 
-    def make(facts: list[Fact]) -> ReadSide:
+    def make(facts: list[Fact], *, waiting: bool = False, waited_s: float = 0.0) -> ReadSide:
         rows, now_us = table_of([Configured("main", '{"kind":"simple"}'), *facts])
-        views = Views(ReadSideInMemory(rows), clock_us=lambda: now_us + 250_000)
+        views = Views(ReadSideInMemory(rows, waiting=waiting, waited_s=waited_s), clock_us=lambda: now_us + 250_000)
         return ReadSide(asyncio.run_coroutine_threadsafe(serve(views), loop).result(10))
 
     yield make

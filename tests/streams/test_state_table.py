@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,18 +11,24 @@ from types import SimpleNamespace
 import faust
 import pytest
 
+from events.codec import encode_event
+from events.events import Ticked
 from projections import keys
 from projections.rows import MemoryRows
 from streams.errors import NoSuchTopic
 from streams.faust_transport import OVERRIDDEN
+from streams.local_tables import LocalTables
 from streams.log import Outgoing
 from streams.memory_log import MemoryLog
+from streams.place import Place, place_of
 from streams.recovery import DamagedLog
 from streams.replay import replay
 from streams.settings import load_settings
-from streams.state_table import Place, StateTable, place_of
+from streams.state_table import StateTable
 from streams.topics import EVENTS, topic_table
 from tests.projections.histories import History
+
+DEADLINE_S = 20.0
 
 
 @pytest.fixture
@@ -37,10 +45,10 @@ async def log() -> MemoryLog:
 
 @pytest.fixture
 async def table(place: Place, log: MemoryLog) -> AsyncIterator[StateTable]:
-    made = StateTable(place, log)
-    await made._open()
-    yield made
-    await made.close()
+    tables = LocalTables(place, log)
+    await tables.recover()
+    yield StateTable(tables)
+    await tables.close()
 
 
 async def written(log: MemoryLog, facts: int = 100, *, leave_out: int | None = None) -> list[SimpleNamespace]:
@@ -54,7 +62,19 @@ async def written(log: MemoryLog, facts: int = 100, *, leave_out: int | None = N
 
 
 def rows_of(table: StateTable) -> dict[bytes, bytes]:
-    return dict(table.store.scan(keys.shard_prefix(0), keys.shard_prefix(1)))
+    return dict(table.tables.store.scan(keys.shard_prefix(0), keys.shard_prefix(1)))
+
+
+async def written_on(log: MemoryLog, table: StateTable) -> None:
+    """One more event, which the table takes by itself."""
+    row = table.tables.store.table(0).shard
+    tick, _ = encode_event(Ticked(row.seq + 1, row.now_us + 1, row.facts_position + 1), row.leader_epoch, row.chain)
+    seq = row.seq + 1
+    await log.publish((EVENTS, 0), [Outgoing(tick)])
+    until_s = time.monotonic() + DEADLINE_S
+    while table.tables.store.table(0).shard.seq < seq:
+        assert time.monotonic() < until_s, "the shard is not read while the group decides"
+        await asyncio.sleep(0.01)
 
 
 async def clean(log: MemoryLog) -> dict[bytes, bytes]:
@@ -71,7 +91,7 @@ async def test_an_agent_that_misses_messages_heals_the_gap_and_skips_none(table:
     for message in messages[-10:]:
         await table._take(message)
     assert rows_of(table) == await clean(log)
-    assert table._readings[0].reader.heals >= 1
+    assert table.tables.readings[0].reader.heals >= 1
 
 
 async def test_an_agent_that_is_handed_messages_twice_folds_them_once(table: StateTable, log: MemoryLog) -> None:
@@ -80,7 +100,7 @@ async def test_an_agent_that_is_handed_messages_twice_folds_them_once(table: Sta
         for message in messages[max(0, begin - 15) : begin + 10]:
             await table._take(message)
     assert rows_of(table) == await clean(log)
-    assert table._readings[0].reader.heals == 0
+    assert table.tables.readings[0].reader.heals == 0
 
 
 async def test_a_gap_that_the_log_has_too_is_an_error(table: StateTable, log: MemoryLog) -> None:
@@ -89,7 +109,7 @@ async def test_a_gap_that_the_log_has_too_is_an_error(table: StateTable, log: Me
         await table._take(message)
     with pytest.raises(DamagedLog, match="event 41 is missing"):
         await table._take(messages[40])
-    assert table.store.table(0).shard.seq == 40
+    assert table.tables.store.table(0).shard.seq == 40
 
 
 async def test_only_the_store_decides_what_is_committed(table: StateTable, log: MemoryLog) -> None:
@@ -107,24 +127,27 @@ async def test_only_the_store_decides_what_is_committed(table: StateTable, log: 
 
 
 async def test_without_topics_it_does_not_open(place: Place) -> None:
-    table = StateTable(place, MemoryLog())
+    tables = LocalTables(place, MemoryLog())
     with pytest.raises(NoSuchTopic, match="topics apply"):
-        await table._open()
-    await table.close()
+        await tables.recover()
+    await tables.close()
 
 
-async def test_nothing_is_answered_before_a_shard_is_caught_up(table: StateTable) -> None:
-    assert table.not_ready() == "no shard is assigned yet"
-    assert table.shards() == []
-    table._reading(0)
-    table._assigned.add(0)
-    assert "catching up" in table.not_ready()
-    assert table.shards() == []
-    table._readings[0].caught_up = True
-    assert table.not_ready() == ""
-    assert table.shards() == [0]
+async def test_a_shard_that_the_group_takes_away_is_answered_for_until_the_group_has_decided(
+    table: StateTable, log: MemoryLog
+) -> None:
+    """A rebalance takes every shard from everybody and gives them back a moment later."""
+    tables = table.tables
+    await written(log)
+    tables.read_alone([0])
+    table._assigned = {0}
+    assert await tables.wait_until_open(DEADLINE_S)
     table._revoke({0})
-    assert table.shards() == []
+    assert tables.shards() == [0]
+    await written_on(log, table)
+    table._assign(set())
+    assert tables.shards() == []
+    assert tables.not_ready() == "no shard is assigned yet"
 
 
 def test_the_member_is_the_same_after_a_restart_and_another_one_elsewhere(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from events.state import Stage
 from projections.position import take
 from projections.rows import MemoryRows
 from projections.table import Table
+from streams.readiness import Gate, Progress
 from streams.web import SNAPSHOT_US, Views
 from tests.projections.histories import History, records
 
@@ -27,7 +28,10 @@ class ReadSide:
     def __init__(self) -> None:
         self.rows = MemoryRows()
         self.owned: list[int] = [0, 1]
-        self.why = ""
+        self.now_s = 0.0
+        self.gate = Gate(lambda: self.now_s)
+        for shard in self.owned:
+            self.gate.caught_up(shard)
         self.histories = [History(11).run(300), History(12, configure=False)]
         self.tables = [Table(self.rows, 0), Table(self.rows, 1)]
         self.offsets = [0, 0]
@@ -55,7 +59,17 @@ class ReadSide:
         return {shard: {"caught_up": True, "lag": 0} for shard in self.owned}
 
     def not_ready(self) -> str:
-        return self.why
+        return (
+            ""
+            if self.gate.is_open and self.owned
+            else "; ".join(map(str, self.progress())) or "no shard is assigned yet"
+        )
+
+    def progress(self) -> list[Progress]:
+        return [Progress(shard, 7, 40, 90) for shard in self.gate.waiting()]
+
+    def began_us(self) -> int:
+        return 5
 
 
 class Asker:
@@ -209,11 +223,17 @@ async def test_a_snapshot_that_nobody_reads_on_is_let_go(ask: Asker) -> None:
     assert "gone" in answer["message"]
 
 
-async def test_not_ready_is_said_and_nothing_is_answered_for_shards_of_others(ask: Asker) -> None:
-    ask.read_side.why = "shards 0 are catching up"
-    assert (await ask("/healthz", status=503))["message"] == "shards 0 are catching up"
-    assert (await ask("/v1/status"))["ready"] is False
+async def test_nothing_is_answered_for_shards_of_others(ask: Asker) -> None:
     ask.read_side.owned = [1]
     assert {part["shard"] for part in (await ask("/v1/workers"))["shards"]} == {1}
     ask.read_side.owned = []
     assert (await ask("/v1/queue", status=503))["error"] == "not-ready"
+    assert (await ask("/healthz", status=503))["error"] == "not-ready"
+
+
+async def test_an_instance_that_may_be_in_a_shard_that_catches_up_is_not_said_to_be_unknown(ask: Asker) -> None:
+    assert (await ask("/v1/queue", instance="elsewhere", status=404))["error"] == "unknown-instance"
+    ask.read_side.gate.expect([2])
+    answer = await ask("/v1/queue", instance="elsewhere", status=503)
+    assert answer["progress"] == [{"shard": 2, "seq": 7, "position": 40, "end": 90, "left": 50}]
+    assert (await ask("/v1/queue", instance="night"))["operations"]
