@@ -9,6 +9,13 @@ executors.py   where runs happen: in processes of this machine, or simulated
 process.py     one run as a process group of its own
 tails.py       the last bytes of an output, secrets masked
 secret_source.py   where the values of secrets come from
+blobs.py           what this worker holds: served, reported, mirrored
+blob_reports.py    reports of it as facts, pure
+blob_runs.py       an executor that makes inputs present first
+inputs.py          where inputs come from: own directory, peers, the stable store
+folders.py         what a run reads and leaves
+mirror.py          small stable blobs, taken unasked
+action_results.py  results that are pinned for the action cache
 memory.py      how much memory is free on this machine
 warden.py      a process that ends the runs of a worker that was killed, and removes their directories
 """

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 from google.protobuf.message import DecodeError
 
 from events.reasons import DisconnectReason, KillCause, RefuseReason
+from events.values import Digest
 from proto.gen.headway.v1 import commands_pb2
 from streams.errors import StreamError
 from streams.topics import WORKER_COMMANDS
@@ -34,6 +35,8 @@ class Admitted(NamedTuple):
     connection_id: int
     kept: tuple[int, ...] = ()
     worker_timeout_us: int = 0
+    small_blob_mirror: bool = False  # take small stable blobs unasked (Q-2)
+    seq: int = 0  # of the event that says so
 
 
 class Refused(NamedTuple):
@@ -60,7 +63,18 @@ class KillRequested(NamedTuple):
     cause: KillCause
 
 
-Command = Admitted | Refused | Evicted | KillRequested
+class StableChunk(NamedTuple):
+    """Blobs are in durable storage: one chunk of a broadcast, to be applied at once and acknowledged by `chunk_seq` (S-3)."""
+
+    connection_id: int  # 0: for every worker of the instance
+    instance: str
+    seq: int
+    chunk_seq: int
+    digests: tuple[Digest, ...]
+    store: str = ""  # empty: content; "ac": the action cache
+
+
+Command = Admitted | Refused | Evicted | KillRequested | StableChunk
 
 
 def command_in(value: bytes, shard: int, offset: int) -> Command:
@@ -70,7 +84,13 @@ def command_in(value: bytes, shard: int, offset: int) -> Command:
         kind = message.WhichOneof("kind")
         if kind == "admitted":
             admitted = message.admitted
-            return Admitted(message.connection_id, tuple(admitted.kept), admitted.worker_timeout_us)
+            return Admitted(
+                message.connection_id,
+                tuple(admitted.kept),
+                admitted.worker_timeout_us,
+                admitted.small_blob_mirror,
+                message.seq,
+            )
         if kind == "refused":
             refused = message.refused
             return Refused(message.connection_id, RefuseReason(refused.reason), refused.field, refused.value)
@@ -79,6 +99,12 @@ def command_in(value: bytes, shard: int, offset: int) -> Command:
         if kind == "kill_requested":
             kill = message.kill_requested
             return KillRequested(message.connection_id, kill.dispatch_id, KillCause(kill.cause))
+        if kind == "blobs_stable":
+            stable = message.blobs_stable
+            digests = tuple([Digest(item.hash, item.size_bytes) for item in stable.digests.items])
+            return StableChunk(
+                message.connection_id, message.instance, message.seq, stable.chunk_seq, digests, stable.store
+            )
     except (DecodeError, ValueError) as error:
         raise UnreadableCommand(shard, offset, f"{len(value)} bytes that are no command: {error}") from error
     raise UnreadableCommand(shard, offset, "a command of a kind this build does not know")

@@ -21,6 +21,7 @@ from streams.log_lines import say
 from streams.placements import ActionPlaced
 from streams.worker import warden
 from streams.worker.capacity import asked_by
+from streams.worker.folders import RunFolders
 from streams.worker.memory import GroupMemory
 from streams.worker.process import MESSAGE_CHARACTERS, MemoryLimit, ProcessRun
 from streams.worker.protocol import RunReport
@@ -78,8 +79,8 @@ class ProcessExecutor:
         """The directory that holds the runs' working directories."""
         return self._root
 
-    def start(self, placed: ActionPlaced, ended: Ended) -> None:
-        """See `Executor.start`."""
+    def start(self, placed: ActionPlaced, ended: Ended, folders: RunFolders | None = None) -> None:
+        """See `Executor.start`; `folders` hold the run's inputs and take its outputs."""
         loop = asyncio.get_running_loop()
         run = ProcessRun(
             placed.dispatch_id,
@@ -90,6 +91,7 @@ class ProcessExecutor:
             path=self._path,
             note_group=self._guard.note,
             memory=self._limit_of(placed),
+            folders=folders,
         )
         self._runs[placed.dispatch_id] = run
         thread = threading.Thread(

@@ -18,6 +18,8 @@ from streams.log_lines import say
 
 FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 5.0
 AT_ONCE = 500
+AT_ONCE_BYTES = 4 << 20
+"""A full report is many records of some 200 KiB: sent all at once, it might not be through before the log's deadline."""
 
 _log = logging.getLogger("headway.worker")
 
@@ -52,7 +54,7 @@ class Outbox:
         back_off_s = FIRST_BACK_OFF_S
         while True:
             await self._filled.wait()
-            batch = [self._owed[number] for number in range(min(AT_ONCE, len(self._owed)))]
+            batch = self._next_batch()
             try:
                 await self._target.publish(self._partition, batch)
             except (OutcomeUnknown, LogUnavailable) as error:
@@ -67,3 +69,14 @@ class Outbox:
             if not self._owed:
                 self._filled.clear()
                 self._empty.set()
+
+    def _next_batch(self) -> list[Outgoing]:
+        batch: list[Outgoing] = []
+        size_bytes = 0
+        for number in range(min(AT_ONCE, len(self._owed))):
+            record = self._owed[number]
+            size_bytes += len(record.value)
+            if batch and size_bytes > AT_ONCE_BYTES:
+                break
+            batch.append(record)
+        return batch

@@ -1,8 +1,8 @@
 """One run of a command: a process group of its own, in a fresh directory, with a timeout, captured tails and measured use.
 
 What the command gets: its `argv`, the environment that the action says and `PATH` (the worker's, unless the action says it), a fresh
-working directory named by the dispatch id and removed afterwards, no standard input, no other open files. Inputs of an action are
-digests; this worker fetches nothing, so a command finds only what the machine has.
+working directory named by the dispatch id and removed afterwards, no standard input, no other open files. On a worker that keeps blobs it
+finds its inputs in a folder and may leave files in another one (`folders.py`); on any other it finds only what the machine has.
 
 With a memory limit, the resident memory of the run's group is looked at every 250 ms; above the limit it gets SIGKILL and is reported
 OUT_OF_MEMORY, with the most that was seen. What a run takes and gives back in between is not seen.
@@ -30,6 +30,7 @@ from typing import IO, NamedTuple
 from events.payloads import Command
 from events.reasons import RunResult
 from events.values import Usage
+from streams.worker.folders import RunFolders
 from streams.worker.memory import SAMPLE_S, GroupMemory
 from streams.worker.protocol import RunReport
 from streams.worker.secret_source import SecretMissing, SecretSource
@@ -109,6 +110,7 @@ class ProcessRun:
         path: the PATH of the command where it says none.
         note_group: told `+<group>` after the start and `-<group>` before the group's number is free again.
         memory: where the run is stopped for using more memory than its limit; None, never.
+        folders: where it finds its inputs and leaves its outputs; None: nowhere.
     """
 
     def __init__(
@@ -122,9 +124,11 @@ class ProcessRun:
         path: str,
         note_group: Callable[[str], None] = lambda line: None,
         memory: MemoryLimit | None = None,
+        folders: RunFolders | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         self._command = command
+        self._folders = folders
         self._directory = root / str(dispatch_id)
         self._timeout_s = timeout_us / 1e6 if timeout_us else None
         self._secrets = secrets
@@ -172,10 +176,15 @@ class ProcessRun:
             shutil.rmtree(self._directory)
         self._directory.mkdir(mode=0o700, parents=True)
         try:
-            return self._spawn(program, environment, masking)
+            if self._folders is None:
+                return self._spawn(program, environment, masking)
+            report = self._spawn(program, {**environment, **self._folders.make()}, masking)
+            return self._folders.collected(report)
         finally:
             # Files of another user may stay behind; the run is over all the same.
             shutil.rmtree(self._directory, ignore_errors=True)
+            if self._folders is not None:
+                self._folders.remove()
 
     def _spawn(self, program: str, environment: dict[str, str], masking: Masking) -> RunReport:
         begun = time.monotonic()

@@ -25,6 +25,8 @@ What each rule is for:
 * A run that has ended stays known until its `PlacementEnded` is read: until then it is listed at every connect and its report is
   published again when its placement is redelivered, so that a report on a connection that had just ended is not lost.
 * Runs that a connect did not keep, and all runs of an evicted connection, are stopped: the scheduler has given them to others.
+* A chunk of stable blobs for every worker counts only if it was taken after this connection: the scheduler sends those before it again,
+  addressed to the connection, if they are not acknowledged (S-5). Each is applied at once and acknowledged each time it comes (S-3).
 * A run stopped by `abandon` is not reported. `WorkerGone`, published once nothing runs, ends it as a worker loss, which does not
   count against the action; any report would either count as the action's failure or end it.
 """
@@ -42,7 +44,7 @@ from events.reasons import DeclineReason, DisconnectReason, RunResult, sentence
 from events.values import NO_USAGE, Properties, Usage
 from streams.placements import ActionPlaced, Placement
 from streams.worker.capacity import Amounts, Ledger, asked_by
-from streams.worker.commands import Admitted, Command, Evicted, KillRequested, Refused
+from streams.worker.commands import Admitted, Command, Evicted, KillRequested, Refused, StableChunk
 
 CONNECT_AGAIN_US = 5_000_000
 WAIT_FOR_ROOM_US = 5_000_000
@@ -71,6 +73,7 @@ class Identity(NamedTuple):
     max_inflight: int = 0
     build: str = ""
     admits_when_idle: bool = False  # told to the scheduler: its live memory veto does not apply while nothing runs here
+    blobs_url: str = ""  # where its blobs are served; empty: nowhere
 
 
 class RunReport(NamedTuple):
@@ -118,7 +121,13 @@ class Stop(NamedTuple):
     why: str
 
 
-Output = Publish | StartRun | StopRun | Connect | Stop
+class ApplyStable(NamedTuple):
+    """These blobs are in durable storage."""
+
+    chunk: StableChunk
+
+
+Output = Publish | StartRun | StopRun | ApplyStable | Connect | Stop
 
 
 @dataclass(slots=True)
@@ -156,6 +165,8 @@ class WorkerProtocol:
         self.admitted = False
         self.connection_id = 0
         self.worker_timeout_us = 0  # as told at the last admission; 0: not told yet
+        self.small_blob_mirror = False  # the same
+        self._admitted_seq = 0
         self._own_connections: dict[int, None] = {}
         self._connect_at_us = 0
         self._runs: dict[int, _Run] = {}
@@ -229,6 +240,7 @@ class WorkerProtocol:
             build=identity.build,
             running=tuple(sorted({*self._runs, *self._waiting, *unsettled})),
             admits_when_idle=identity.admits_when_idle,
+            blobs_url=identity.blobs_url,
         )
 
     # -- commands -------------------------------------------------------------------------------------------------------
@@ -242,6 +254,8 @@ class WorkerProtocol:
                 return self._admit(command, now_us, free_kib)
             case KillRequested():
                 return self._kill(command.dispatch_id)
+            case StableChunk():
+                return self._stable(command)
             case _ if command.connection_id != self.connection_id:
                 return []  # of a connection that was given up
             case Refused():
@@ -260,6 +274,7 @@ class WorkerProtocol:
         if self.admitted or self.standing is Standing.LEAVING:
             return []
         self.admitted = True
+        self.small_blob_mirror, self._admitted_seq = command.small_blob_mirror, command.seq
         draining = self.standing is Standing.DRAINING
         self.standing = Standing.DRAINING if draining else Standing.SERVING
         kept = dict.fromkeys(command.kept)
@@ -278,6 +293,15 @@ class WorkerProtocol:
         for placed in early:
             outputs += self._placed(placed, now_us, free_kib)
         return outputs + self._end_if_idle()
+
+    def _stable(self, chunk: StableChunk) -> list[Output]:
+        if not self.admitted or chunk.connection_id not in (0, self.connection_id):
+            return []
+        if chunk.connection_id == 0 and (chunk.instance != self.identity.instance or chunk.seq < self._admitted_seq):
+            return []
+        identity = self.identity
+        taken = facts.BlobsStableAcknowledged(identity.instance, identity.endpoint, self.connection_id, chunk.chunk_seq)
+        return [ApplyStable(chunk), Publish(taken)]
 
     def _evict(self, reason: DisconnectReason) -> list[Output]:
         if reason is DisconnectReason.REMOVED:

@@ -1,12 +1,13 @@
 """The I/O of workers: one process serves one endpoint, or hundreds of simulated ones, from one reader of the log.
 
-Four tasks, so that none starves another:
+Tasks of their own, so that none starves another:
 
 * reading: the shard's placements and worker commands from their ends on, read committed; records of other endpoints are dropped by
   their key, unparsed;
 * the outbox: facts to the log, in order, again and again until acknowledged;
 * keepalives: every quarter of the worker timeout, published directly, so that a report which waits for the log never holds them up;
-* timers: what the state machines have due.
+* timers: what the state machines have due;
+* blobs, where the worker keeps some: what it holds, told after each admission in full and then as it changes.
 
 A worker keeps no position. It takes both ends first and connects then, so its answers lie ahead of it; when its place in the log is
 lost (trimmed under it, or the log was made anew), it takes the ends again and connects again.
@@ -29,10 +30,21 @@ from streams.log import Follower, Log, Partition, Record
 from streams.log_lines import say
 from streams.placements import placement_message, placement_of
 from streams.topics import FACTS, PLACEMENTS, WORKER_COMMANDS
-from streams.worker.commands import command_in
+from streams.worker.blobs import WorkerBlobs
+from streams.worker.commands import StableChunk, command_in
 from streams.worker.executors import Executor
 from streams.worker.outbox import Outbox
-from streams.worker.protocol import Connect, Output, Publish, RunReport, StartRun, Stop, StopRun, WorkerProtocol
+from streams.worker.protocol import (
+    ApplyStable,
+    Connect,
+    Output,
+    Publish,
+    RunReport,
+    StartRun,
+    Stop,
+    StopRun,
+    WorkerProtocol,
+)
 
 KEEPALIVES_PER_TIMEOUT = 4
 FIRST_KEEPALIVE_S = 2.5
@@ -83,10 +95,18 @@ class WorkerRuntime:
         shard: their shard.
         workers: the state machines, each of another endpoint, none connected yet.
         executor: where their runs happen. Closed at the end.
+        blobs: those of the one worker that keeps some; None: none does. They stay the caller's.
     """
 
     def __init__(
-        self, log: Log, shard: int, workers: Sequence[WorkerProtocol], executor: Executor, surroundings: Surroundings
+        self,
+        log: Log,
+        shard: int,
+        workers: Sequence[WorkerProtocol],
+        executor: Executor,
+        surroundings: Surroundings,
+        *,
+        blobs: WorkerBlobs | None = None,
     ) -> None:
         self.stats = RuntimeStats()
         self._target = log
@@ -99,6 +119,9 @@ class WorkerRuntime:
         self._workers = {worker.identity.endpoint.encode(): worker for worker in workers}
         if len(self._workers) != len(workers):
             raise ValueError("two workers of one process have the same endpoint")
+        if blobs is not None and len(workers) != 1:
+            raise ValueError(f"blobs belong to one worker, and there are {len(workers)}")
+        self._blobs = blobs
         self._executor = executor
         self._draw, self._available_kib, self._now_us = (
             surroundings.draw,
@@ -135,21 +158,22 @@ class WorkerRuntime:
         return max((stop.exit_code for stop in self._stops.values()), default=0)
 
     async def _work(self) -> None:
-        tasks = [
-            asyncio.create_task(work, name=name)
-            for name, work in (
-                ("outbox", self._outbox.run()),
-                ("reading", self._read()),
-                ("keepalives", self._keep_alive()),
-                ("timers", self._watch_timers()),
-                ("stopping", self._all_stopped.wait()),
-            )
+        works = [
+            ("outbox", self._outbox.run()),
+            ("reading", self._read()),
+            ("keepalives", self._keep_alive()),
+            ("timers", self._watch_timers()),
+            ("stopping", self._all_stopped.wait()),
         ]
+        if self._blobs is not None:
+            (one,) = self._workers.values()
+            works.append(("blobs", self._blobs.report(one, self._outbox.put)))
+        tasks = [asyncio.create_task(work, name=name) for name, work in works]
         for worker in self._workers.values():
             if not worker.stopped:
                 self._carry_out(worker, worker.connect(self._draw(), self._now_us()))
         try:
-            # Each but the last runs for ever: the first to end has failed, or all workers have stopped.
+            # Each but one runs for ever: the first to end has failed, or all workers have stopped.
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -230,13 +254,23 @@ class WorkerRuntime:
                 self._placement(record, free_kib)
 
     def _command(self, record: Record) -> None:
-        worker = self._workers.get(record.key or b"")
+        if not record.key:
+            self._command_for_all(record)
+            return
+        worker = self._workers.get(record.key)
         if worker is not None:
             command = command_in(record.value, self._shard, record.offset)
             before = worker.admitted
             self._carry_out(worker, worker.command(command, self._now_us(), self._available_kib()))
             if worker.admitted and not before:
                 self._note_admitted(worker)
+
+    def _command_for_all(self, record: Record) -> None:
+        """Stable blobs are told to all workers of an instance in one record."""
+        command = command_in(record.value, self._shard, record.offset)
+        if isinstance(command, StableChunk):
+            for worker in self._workers.values():
+                self._carry_out(worker, worker.command(command, self._now_us()))
 
     def _placement(self, record: Record, free_kib: int | None) -> None:
         worker = self._workers.get(record.key or b"")
@@ -260,6 +294,9 @@ class WorkerRuntime:
                     self._executor.start(placed, lambda ended_id, report: self._run_ended(worker, ended_id, report))
                 case StopRun(dispatch_id):
                     self._executor.stop(dispatch_id)
+                case ApplyStable(chunk):
+                    if self._blobs is not None:
+                        self._blobs.apply_stable(chunk)
                 case Connect(why):
                     say(_log, logging.WARNING, "connecting again", endpoint=endpoint, because=why)
                     todo.extend(worker.connect(self._draw(), self._now_us()))

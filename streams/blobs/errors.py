@@ -1,0 +1,137 @@
+"""What can go wrong with blobs, with the numbers and the remedy."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from streams.errors import StreamError
+
+
+class UnreadableDigest(StreamError):
+    """A text is no digest."""
+
+    code: ClassVar[str] = "unreadable-digest"
+    runbook: ClassVar[str] = "A digest is written `<64 hex digits>-<size in bytes>`; blobs are named by SHA-256."
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"{text[:128]!r} is no digest: 64 hex digits in lower case, '-', and the size in bytes",
+            remedy="Copy it as `headway blobs put` printed it",
+        )
+
+
+class WrongContent(StreamError):
+    """Content is not what its digest says."""
+
+    code: ClassVar[str] = "wrong-content"
+    runbook: ClassVar[str] = "Whoever sent or kept the blob has damaged it: look at that machine's disk and memory."
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        super().__init__(f"blob {name}: {why}", remedy="It was not kept; take it from somewhere else")
+
+
+class BlobMissing(StreamError):
+    """The blob is not there."""
+
+    code: ClassVar[str] = "blob-missing"
+    runbook: ClassVar[str] = (
+        "`headway locality holders DIGEST` says which workers hold it; put it again with `headway blobs put`."
+    )
+
+    def __init__(self, name: str, where: str) -> None:
+        self.name = name
+        super().__init__(f"blob {name} is not in {where}", remedy="Put it there with `headway blobs put FILE`")
+
+
+class BlobTooLarge(StreamError):
+    """A blob is larger than all the room there is for blobs."""
+
+    code: ClassVar[str] = "blob-too-large"
+    runbook: ClassVar[str] = (
+        "Raise the budget (`--blobs-budget-kib` of a worker) above the largest blob it has to hold."
+    )
+
+    def __init__(self, name: str, size_bytes: int, budget_bytes: int) -> None:
+        super().__init__(
+            f"blob {name} has {size_bytes} bytes, and the whole budget is {budget_bytes} bytes",
+            remedy="Raise the budget above the largest blob",
+        )
+
+
+class NoRoomForBlob(StreamError):
+    """What could be given up for the blob is not enough."""
+
+    code: ClassVar[str] = "no-room-for-blob"
+    runbook: ClassVar[str] = (
+        "Blobs that runs use, or that are still on their way, fill the budget: raise it, or let fewer run at once."
+    )
+
+    def __init__(self, name: str, size_bytes: int, budget_bytes: int, kept_bytes: int) -> None:
+        super().__init__(
+            f"no room for blob {name} of {size_bytes} bytes: {kept_bytes} of {budget_bytes} bytes cannot be given up now",
+            remedy="Raise the budget, or try again when less is in use",
+        )
+
+
+class BlobDirectoryInUse(StreamError):
+    """Another process keeps its blobs in this directory."""
+
+    code: ClassVar[str] = "blob-directory-in-use"
+    runbook: ClassVar[str] = "Give each process a directory of its own; a lock ends with the process that holds it."
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"another process keeps its blobs in {path}", remedy="Stop that one, or name another directory"
+        )
+
+
+class IntakeStopped(StreamError):
+    """The stable store is about to stop and takes nothing new."""
+
+    code: ClassVar[str] = "intake-stopped"
+    runbook: ClassVar[str] = "It was asked to stop; send again to the one that comes after it."
+
+    def __init__(self) -> None:
+        super().__init__("the store is stopping and takes nothing new", remedy="Send it again when the store is back")
+
+
+class TierFailed(StreamError):
+    """The durable tier did not take blobs; they stay in the fast one."""
+
+    code: ClassVar[str] = "durable-tier-failed"
+    runbook: ClassVar[str] = "Look at the disk of the durable tier; nothing is said to be stable meanwhile."
+
+    def __init__(self, name: str, left: int, why: str) -> None:
+        super().__init__(
+            f"the durable tier did not take blob {name} ({left} blob(s) wait for it): {why}",
+            remedy="Make room or repair the disk; it is tried again",
+        )
+
+
+class StoreFailed(StreamError):
+    """The stable store does not answer, or refuses."""
+
+    code: ClassVar[str] = "blob-store-failed"
+    runbook: ClassVar[str] = "Does `headway blobs serve` run, and is its address the one in HEADWAY_BLOBS_URL?"
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(
+            f"the blob store at {url}: {why}",
+            remedy="Start it with `headway blobs serve`, or correct --blobs-url or HEADWAY_BLOBS_URL",
+        )
+
+
+class MapUnavailable(StreamError):
+    """The locality map does not answer."""
+
+    code: ClassVar[str] = "locality-map-unavailable"
+    runbook: ClassVar[str] = (
+        "Does `headway state-table run` run? Until it does, blobs come from the stable store alone."
+    )
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(
+            f"the locality map at {url} does not answer: {why}",
+            remedy="Start the read side, or correct --locality-url",
+        )
