@@ -18,6 +18,7 @@ from events.config.decorators import (
     UpstreamScheduler,
 )
 from events.config.hold import BackfillHold, ShortfallHold
+from events.config.locality import LocalityConfig
 from events.config.simple import AllocationStrategy, FairShare, MemoryEscalation, PropertyKind, SimpleScheduler
 
 SCHEDULERS = (
@@ -31,6 +32,7 @@ PARTS: dict[str, tuple[type[BaseModel], ...]] = {
     "hold": (ShortfallHold, BackfillHold),
     "memory_escalation": (MemoryEscalation,),
     "fair_share": (FairShare,),
+    "locality": (LocalityConfig,),
     "modifications": (Modification,),
 }
 """Models inside a scheduler's options, by the option that holds them."""
@@ -50,7 +52,7 @@ CHOICES: dict[type[StrEnum], dict[str, str]] = {
     },
 }
 
-_RULE = re.compile(r" \((?:section [0-9.]+|sections [0-9.]+ and [0-9.]+|[A-Z][0-9]+(?:[-,] ?[A-Z][0-9]+)*)\)")
+_RULE = re.compile(r" \((?:section [0-9.]+|sections [0-9.]+ and [0-9.]+|[A-Z]+-?[0-9]+(?:[-,] ?[A-Z]+-?[0-9]+)*)\)")
 """The numbers of the rules, which docstrings cite and a reader of the page has no use for."""
 
 _HEAD = """# Configuration

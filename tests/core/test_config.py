@@ -1,14 +1,18 @@
 """Configurations: what is read, what is refused with which path and words, and that every option of the reference is there."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
 from events.config import (
     DEFAULT_CONFIG,
     CacheLookupScheduler,
+    LocalityConfig,
     MemoryEscalation,
     PropertyModifierScheduler,
     ShortfallHold,
@@ -18,7 +22,8 @@ from events.config import (
     parse_config,
     resolve,
 )
-from events.config.reference import SCHEDULERS, reference
+from events.config.locality import TEN_YEARS_S
+from events.config.reference import PARTS, SCHEDULERS, reference
 from events.errors import InvalidConfiguration
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +77,47 @@ def test_what_is_said_not_to_apply_is_an_option_of_the_reference():
 def test_the_memory_escalation_has_the_defaults_of_the_reference():
     said = MemoryEscalation().model_dump(mode="json")
     assert (said["percent"], said["max_kib"], said["ladder_kib"], said["max_steps"]) == (200, 0, [], 8)
+
+
+def test_what_is_known_of_endpoints_stands_as_long_as_the_reference_says():
+    assert LocalityConfig().model_dump(mode="json") == {
+        "prefer_from_bytes": None,
+        "never_reconnect_s": 600,
+        "max_unacknowledged_chunks": 256,
+        "small_blob_mirror": False,
+        "flap_threshold": 3,
+        "flap_window_s": 300,
+        "flap_cooldown_s": 60,
+    }
+    assert DEFAULT_CONFIG.locality == LocalityConfig()
+
+
+LOCALITY_LIMITS = {
+    "prefer_from_bytes": (1, 2**63 - 1),
+    "never_reconnect_s": (0, TEN_YEARS_S),
+    "max_unacknowledged_chunks": (1, 100_000),
+    "flap_threshold": (1, 100),
+    "flap_window_s": (1, TEN_YEARS_S),
+    "flap_cooldown_s": (0, TEN_YEARS_S),
+}
+
+
+def test_every_option_of_locality_that_is_a_number_has_limits():
+    assert LOCALITY_LIMITS.keys() == LocalityConfig.model_fields.keys() - {"small_blob_mirror"}
+
+
+@pytest.mark.parametrize("option", LOCALITY_LIMITS)
+def test_an_option_of_locality_is_taken_up_to_its_limits_and_refused_beyond_them_with_the_limit(option):
+    least, most = LOCALITY_LIMITS[option]
+    for value in (least, most):
+        config = parse_config(json.dumps(SIMPLE | {"locality": {option: value}}))
+        assert getattr(resolve(config).base.locality, option) == value
+        assert parse_config(canonical_config(config)) == config
+    for value, limit in ((least - 1, f"greater than or equal to {least}"), (most + 1, f"less than or equal to {most}")):
+        with pytest.raises(InvalidConfiguration) as refused:
+            parse_config(around(SIMPLE | {"locality": {option: value}}))
+        assert refused.value.field == f"scheduler.locality.{option}"
+        assert limit in refused.value.rule
 
 
 def test_the_name_of_the_reference_is_read_as_a_shortfall_hold():
@@ -137,6 +183,12 @@ REFUSED = [
         "scheduler.supported_platform_properties.simple",
         "'minimum', 'exact', 'priority' or 'ignore'",
     ),
+    (SIMPLE | {"locality": 600}, "locality", "an object"),
+    (SIMPLE | {"locality": None}, "locality", "an object"),
+    (SIMPLE | {"locality": {"never_reconnect": 5}}, "locality.never_reconnect", "did you mean 'never_reconnect_s'?"),
+    (SIMPLE | {"locality": {"never_reconnect_s": "10m"}}, "locality.never_reconnect_s", "a valid integer"),
+    (SIMPLE | {"locality": {"small_blob_mirror": 1}}, "locality.small_blob_mirror", "a valid boolean"),
+    (SIMPLE | {"prefer_from_bytes": 9}, "prefer_from_bytes", "known are: aging_s, "),
     (SIMPLE | {"hold": 5}, "hold", "an object"),
     (SIMPLE | {"hold": {"after_s": 5}}, "hold.kind", "'shortfall', 'backfill'"),
     (SIMPLE | {"hold": {"kind": "drain"}}, "hold.kind", "'shortfall', 'backfill'"),
@@ -198,5 +250,27 @@ def test_the_reference_page_is_what_the_program_says():
 
 def test_the_reference_page_explains_every_option():
     rows = [line for line in reference().splitlines() if line.startswith("| `")]
-    assert len(rows) > 40
+    assert len(rows) > 60
     assert [row for row in rows if row.rstrip(" |").count("|") < 2 or row.endswith("|  |")] == []
+
+
+def test_the_reference_page_has_a_section_for_every_object_in_an_option():
+    """An option of type object whose own options stand nowhere would be told and not explained."""
+    nested = {
+        (name, part)
+        for scheduler in SCHEDULERS
+        for name, field in scheduler.model_fields.items()
+        for part in (field.annotation, *get_args(field.annotation))
+        if isinstance(part, type) and issubclass(part, BaseModel) and part not in SCHEDULERS
+    }
+    assert ("locality", LocalityConfig) in nested
+    assert [(name, part.__name__) for name, part in nested if part not in PARTS.get(name, ())] == []
+    sections = reference().split("\n##")
+    for name, models in PARTS.items():
+        own = "".join(section for section in sections if section.startswith(f"# `{name}`"))
+        options = {option for part in models for option in part.model_fields}
+        assert [option for option in options if f"| `{option}` |" not in own] == ["kind"] * (name == "hold"), name
+
+
+def test_the_reference_page_cites_no_rule_by_its_number():
+    assert re.findall(r"\([A-Z]+-?[0-9]+[^)]*\)", reference()) == []
