@@ -125,6 +125,11 @@ class Table:
         self._passing.update(changes)
 
     @property
+    def changed(self) -> bool:
+        """Whether rows have changed since the last `flush`; the position alone does not count."""
+        return bool(self._changed or self._passing)
+
+    @property
     def full(self) -> bool:
         """Whether so much has changed that it should be written before the next event is folded."""
         return len(self._passing) + len(self._changed) >= FULL_ROWS

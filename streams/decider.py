@@ -13,13 +13,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Final
 
 from streams.errors import Fenced, LogUnavailable, OffsetTrimmed, OutcomeUnknown
 from streams.health import DeciderStats
+from streams.holders import prefers
 from streams.leadership import Leadership, Limits, transactional_id
 from streams.log import Follower, Log, Partition, Writer
 from streams.log_lines import say
+from streams.own_holders import OwnHolders
 from streams.ownership import Ownership, Role, Watch
 from streams.recovery import BATCH_RECORDS, Fold, fold_to_end, without_collection
 from streams.ticker import TICK, Schedule, Ticker, pause
@@ -55,6 +58,8 @@ class DeciderOptions:
             of refusing to start.
         limits: how much is done at once.
         build: recorded in LeaderElected.
+        data_dir: where what endpoints hold is kept for placements that ask for it, below it one directory per shard and decider; None
+            keeps it in memory.
     """
 
     rank: int = 0
@@ -63,6 +68,7 @@ class DeciderOptions:
     skip_lost_facts: bool = False
     limits: Limits = field(default_factory=Limits)
     build: str = ""
+    data_dir: Path | None = None
 
 
 class Decider:
@@ -98,6 +104,9 @@ class Decider:
         self._ticker = Ticker(
             log, shard, wanted=self._tick_wanted, published=self._tick_published, monotonic_us=monotonic_us
         )
+        data_dir = self.options.data_dir
+        directory = None if data_dir is None else data_dir / f"shard-{shard}"
+        self._holders = OwnHolders(log, shard, directory, self.stats)
         self._fold: Fold | None = None
         self._events: Follower | None = None
         self._facts: Follower | None = None
@@ -133,6 +142,7 @@ class Decider:
                 task.cancel()
             await asyncio.wait(tasks)
             await self._drop()
+            await self._holders.close()
             if self.role is not Role.STOPPED:
                 self._move(Role.STOPPED, "it ended")
         for task in tasks:
@@ -193,6 +203,7 @@ class Decider:
                 if records := found.get(self._events_at):
                     fold.apply(records)
                     self._note_fold(fold)
+                    await self._holders.want(prefers(fold.shard))
                     watch.events_seen(fold.shard.position, self._monotonic_us())
                 await self._watch_facts(facts, watch)
                 now_us = self._monotonic_us()
@@ -231,6 +242,7 @@ class Decider:
             events,
             self._facts,
             self._writer,
+            self._holders,
             build=self._build,
             limits=self.options.limits,
             stats=self.stats,
@@ -279,6 +291,7 @@ class Decider:
             with without_collection():
                 await fold_to_end(self._fold, self._events, monotonic_us=self._monotonic_us)
             self._note_fold(self._fold)
+            await self._holders.want(prefers(self._fold.shard))
         return self._fold, self._events
 
     async def _caught_up(self, events: Follower) -> bool:
@@ -292,6 +305,7 @@ class Decider:
     async def _drop(self) -> None:
         """Let go of writer, followers and state."""
         writer, events, facts = self._writer, self._events, self._facts
+        self._holders.released()
         self._writer = self._events = self._facts = self._leadership = self._fold = self._watch = None
         for held in (writer, events, facts):
             if held is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from aiohttp import web
@@ -47,7 +47,9 @@ def check_port(what: str, port: int) -> None:
 class DeciderStats:
     """Counters of one decider for one shard since its process started. Times are in microseconds of its monotonic clock.
 
-    `stale_events` were ignored because their leader had been replaced; `unknown_outcomes` counts commits without an answer.
+    `stale_events` were ignored because their leader had been replaced; `unknown_outcomes` counts commits without an answer. `holders` says
+    how it knows what endpoints hold: off, behind or ready; `holders_unanswered` counts placements made while it was not ready, and
+    `holders_dropped` by reason how often it had to be made again.
     """
 
     shard: int
@@ -77,6 +79,10 @@ class DeciderStats:
     stale_events: int = 0
     ticks: int = 0
     tick_failures: int = 0
+    holders: str = "off"
+    holders_seq: int = 0
+    holders_unanswered: int = 0
+    holders_dropped: dict[str, int] = field(default_factory=dict)
 
     def committed(
         self,

@@ -17,15 +17,17 @@ from typing import Final
 
 from events.codec import EventEncoder, decode_fact
 from events.decide import decide, elect, reject_undecidable
-from events.facts import Unreadable
+from events.facts import Configured, Unreadable
 from events.indexing import build_indexes
 from events.outbox import outbox
 from events.reasons import RejectReason
 from events.state import Shard
 from streams.errors import Fenced, LogUnavailable, Refused
 from streams.health import DeciderStats
+from streams.holders import prefers, sets_preference
 from streams.log import Follower, Log, Outgoing, Partition, Record, Writer
 from streams.log_lines import say
+from streams.own_holders import OwnHolders
 from streams.recovery import DamagedLog, Fold, check_identity, fold_to_end, fold_to_seq, without_collection
 from streams.topics import EVENTS, FACTS
 from streams.transaction import CLOSE_AT_BYTES, MOST_FACTS, CloudEventsHeaders, Transaction
@@ -69,6 +71,7 @@ class Leadership:
         chain: bytes,
         writer: Writer,
         events: Follower,
+        holders: OwnHolders,
         *,
         limits: Limits,
         stats: DeciderStats,
@@ -78,6 +81,8 @@ class Leadership:
         self.shard = shard
         self.writer = writer
         self._events = events
+        self._holders = holders
+        self._will_prefer = False  # the next fact's configuration is the first that asks for holders
         self._chain = chain  # of the last event that is known to be committed
         self._seq = shard.seq  # the same event's
         self._limits = limits
@@ -94,6 +99,7 @@ class Leadership:
         events: Follower,
         facts: Follower,
         writer: Writer,
+        holders: OwnHolders,
         *,
         build: str,
         limits: Limits,
@@ -124,7 +130,15 @@ class Leadership:
         facts_end = await facts.end_offset((FACTS, number))
         elected = elect(fold.shard, leader_epoch=fold.shard.leader_epoch + 1, build=build, facts_end=facts_end, **found)
         leadership = cls(
-            number, fold.shard, fold.chain, writer, events, limits=limits, stats=stats, monotonic_us=monotonic_us
+            number,
+            fold.shard,
+            fold.chain,
+            writer,
+            events,
+            holders,
+            limits=limits,
+            stats=stats,
+            monotonic_us=monotonic_us,
         )
         transaction = leadership._new_transaction()
         transaction.add(elected, outbox(fold.shard, elected), None)
@@ -132,6 +146,7 @@ class Leadership:
         await leadership._read_back(transaction.events, fold)
         events.pause(fold.partition)
         stats.leader_epoch = fold.shard.leader_epoch
+        await holders.want(prefers(fold.shard))
         return leadership
 
     async def decide(self, records: Sequence[Record]) -> None:
@@ -145,9 +160,11 @@ class Leadership:
             raise RuntimeError(
                 f"shard {self.number}: fact {records[0].offset} was read, but facts up to {self.shard.position} are decided"
             )
-        at = 0
+        at, holders = 0, self._holders
         while at < len(records):
+            await holders.reach(self._seq, self._chain)
             at = await self._decide_some(records, at, len(records))
+            await holders.want(self._will_prefer or prefers(self.shard))
         self._stats.batches += 1
 
     async def _decide_some(self, records: Sequence[Record], start: int, end: int) -> int:
@@ -177,13 +194,24 @@ class Leadership:
         After a failure the state is of no use, and the transaction holds the facts before the failed one.
         """
         shard, transaction, close_at = self.shard, self._new_transaction(), self._limits.close_at_bytes
+        holders, wanted = self._holders.asked, self._holders.wanted
+        self._will_prefer = False
         at = start
         try:
             while at < end:
                 offset, at_us, key, value, headers = records[at]
                 fact = decode_fact(value, headers)
+                if not wanted and type(fact) is Configured and sets_preference(fact.config_json):
+                    # Its own pass may ask already: what endpoints hold is made from the log first.
+                    self._will_prefer = True
+                    break
                 events = decide(
-                    shard, fact, offset=offset, append_us=at_us, key=key.decode(errors="replace") if key else ""
+                    shard,
+                    fact,
+                    offset=offset,
+                    append_us=at_us,
+                    key=key.decode(errors="replace") if key else "",
+                    holders=holders,
                 )
                 transaction.add(events, outbox(shard, events, fact), records[at])
                 at += 1
@@ -230,6 +258,7 @@ class Leadership:
             key=key,
             error=error[:_LONGEST_ERROR],
         )
+        self._holders.see(events)
         transaction = self._new_transaction()
         transaction.add(events, outbox(self.shard, events, fact), record)
         await self._commit(transaction)
@@ -240,6 +269,7 @@ class Leadership:
         Raises:
             Fenced: another leader wrote in the meantime.
         """
+        self._holders.discard()
         fold = Fold(self.number)
         self._events.seek(fold.partition, await self._events.beginning_offset(fold.partition))
         self._events.resume(fold.partition)
@@ -266,6 +296,7 @@ class Leadership:
             self._waiting.cancel()
         self._chain = transaction.chain
         self._seq = transaction.last_seq
+        self._holders.committed(self._seq, self._chain, len(transaction.events))
         self._stats.committed(
             facts=transaction.facts,
             events=len(transaction.events),

@@ -1,8 +1,8 @@
 """A shard in memory on a virtual clock: facts in, events out, no broker. The engine of `headway decide` and of the stories in tests/.
 
 It decides as a decider does: each event is encoded and chained, a restart folds those records from the first one through the
-decider's own recovery, and a fact on which the core fails is written off with its key parked. What is missing is only what a log
-adds: transactions, dead letters, takeovers.
+decider's own recovery, and a fact on which the core fails is written off with its key parked. What endpoints hold is folded beside it, in
+memory, and survives a restart as a decider's store does. What is missing is only what a log adds: transactions, dead letters, takeovers.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from events.indexing import build_indexes
 from events.outbox import Outbound, outbox
 from events.state import Shard
 from events.values import U63_MAX
+from projections.rows import MemoryRows
+from streams.holders import FoldedHolders
 from streams.log import Record
 from streams.recovery import Fold
 from streams.ticker import INTERVAL_US
@@ -77,6 +79,7 @@ class Rehearsal:
         self._shard = self._fold.shard
         self._chain = self._fold.chain
         self._records: list[Record] = []
+        self._holders = FoldedHolders(MemoryRows(), 0)
         self._next_offset = 0
         self._next_tick_us = 0
         self._elected = False
@@ -144,6 +147,7 @@ class Rehearsal:
             build=self.build,
             facts_end=self._next_offset,
         )
+        self._holders.see(caused)
         self._keep(caused, None)
         return caused
 
@@ -151,7 +155,7 @@ class Rehearsal:
         self.now_us = at_us
         offset = self._next_offset
         try:
-            caused = decide(self._shard, fact, offset=offset, append_us=at_us, key=key)
+            caused = decide(self._shard, fact, offset=offset, append_us=at_us, key=key, holders=self._holders)
             self._keep(caused, fact)
         except Exception as failure:
             # As a decider does: the state is of no use any more, and one fact must not stop the rest.
@@ -159,6 +163,7 @@ class Rehearsal:
             build_indexes(self._shard)
             error = f"{type(failure).__name__}: {failure}"[:_LONGEST_ERROR]
             caused = reject_undecidable(self._shard, fact, offset=offset, append_us=at_us, key=key, error=error)
+            self._holders.see(caused)
             self._keep(caused, fact)
         self._next_offset += 1
         return caused
@@ -173,11 +178,13 @@ class Rehearsal:
         sent = outbox(self._shard, caused, fact)
         self._chain = chain
         self._records += records
+        self._holders.commit(chain, len(caused))
         if self.keep_history:
             self.events += caused
             self.outbounds += sent
 
     def _rebuild(self) -> None:
+        self._holders.discard()
         fold = Fold(0)
         fold.apply(self._records)
         self._shard, self._chain = fold.shard, fold.chain

@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import sys
+from pathlib import Path
 
 import click
 
@@ -64,6 +65,12 @@ def command() -> None:
     "--health-port", type=click.IntRange(0, 65535), help="Serve /healthz and /stats on 127.0.0.1 [default: off]."
 )
 @click.option("--home", type=click.Path(file_okay=False), help="Where the broker's data live [env HEADWAY_HOME].")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where it keeps what endpoints hold, for configurations with prefer_from_bytes; several deciders may share it "
+    "[default: <home>/decider/<topic prefix or default>].",
+)
 @click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
 @click.option(
     "--log-level",
@@ -80,6 +87,7 @@ def run(
     commit_timeout_ms: int,
     health_port: int | None,
     home: str | None,
+    data_dir: Path | None,
     bootstrap_servers: str | None,
     log_level: str,
 ) -> None:
@@ -90,10 +98,14 @@ def run(
     configure(log_level.upper())
     # A life cycle leaves some twenty objects behind that are no garbage; looking for cycles after every 700 costs a fifth.
     gc.set_threshold(50_000, 20, 50)
-    options = DeciderOptions(
-        rank=rank, claim=claim, skip_lost_facts=skip_lost_facts, limits=Limits(commit_timeout_ms=commit_timeout_ms)
-    )
     settings = load_settings(home=home, bootstrap_servers=bootstrap_servers)
+    options = DeciderOptions(
+        rank=rank,
+        claim=claim,
+        skip_lost_facts=skip_lost_facts,
+        limits=Limits(commit_timeout_ms=commit_timeout_ms),
+        data_dir=data_dir or settings.home / "decider" / (settings.topic_prefix or "default"),
+    )
     errors = asyncio.run(_run(settings, shards, options, health_port))
     if errors:
         if len(errors) == 1:
