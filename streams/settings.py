@@ -66,6 +66,12 @@ class Settings(BaseSettings):
         description="Where the read side answers; unset: http://127.0.0.1:<HEADWAY_WEB_PORT>.",
     )
 
+    blobs_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]+/?$",
+        description="The stable store of blobs, http://host:port; unset: there is none.",
+    )
+
     @property
     def views_address(self) -> str:
         """The base URL of the read side's views, without a slash at its end."""

@@ -17,7 +17,6 @@ Every change is noted until somebody asks for `changes`: that is how evictions r
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
@@ -29,8 +28,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from events.values import Digest
-from streams.blobs.errors import BlobDirectoryInUse, BlobTooLarge, NoRoomForBlob, UnreadableDigest
-from streams.blobs.incoming import Incoming
+from streams.blobs.errors import BlobTooLarge, NoRoomForBlob, UnreadableDigest
+from streams.blobs.incoming import Incoming, lock_folder
 from streams.blobs.naming import READ_BYTES, digest_named, digest_of_file, name_of
 
 
@@ -99,12 +98,7 @@ class BlobDirectory:
         self._changes: dict[Digest, bool] = {}
         for folder in (self._blobs_at, self._incoming_at):
             folder.mkdir(parents=True, exist_ok=True)
-        self._held = os.open(root / "lock", os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._held)
-            raise BlobDirectoryInUse(str(root)) from error
+        self._held = lock_folder(root)
         self._take_stock()
 
     def close(self) -> None:

@@ -1,7 +1,11 @@
-"""A blob on its way to its place on disk: hashed while it is written, and there under its name only when it is whole and right."""
+"""A blob on its way to its place on disk: hashed while it is written, and there under its name only when it is whole and right.
+
+Here too: the lock by which a folder of blobs belongs to one process, and the sync that makes names last.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import threading
@@ -9,7 +13,7 @@ import uuid
 from pathlib import Path
 
 from events.values import Digest
-from streams.blobs.errors import WrongContent
+from streams.blobs.errors import BlobDirectoryInUse, WrongContent
 from streams.blobs.naming import name_of
 
 READ_ONLY = 0o555
@@ -79,3 +83,14 @@ def sync_folder(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+def lock_folder(root: Path) -> int:
+    """Hold `<root>/lock` until the returned file number is closed or the process ends. Raises BlobDirectoryInUse; OSError."""
+    number = os.open(root / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(number)
+        raise BlobDirectoryInUse(str(root)) from error
+    return number

@@ -28,7 +28,7 @@ from streams.blobs.errors import (
     UnreadableDigest,
     WrongContent,
 )
-from streams.blobs.incoming import Incoming, sync_folder
+from streams.blobs.incoming import Incoming, lock_folder, sync_folder
 from streams.blobs.naming import READ_BYTES, digest_named, digest_of, name_of
 from streams.log_lines import say
 
@@ -75,6 +75,10 @@ class FastTier(Protocol):
 
     def digests(self) -> list[Digest]:
         """What is here."""
+        ...
+
+    def close(self) -> None:
+        """Give up what the tier itself holds."""
         ...
 
 
@@ -146,9 +150,15 @@ class MemoryTier:
         with self._lock:
             return sorted(self._blobs)
 
+    def close(self) -> None:
+        """See `FastTier.close`."""
+
 
 class FolderTier:
-    """Blobs as files in a directory. As a fast tier it outlives its process, though not a power failure."""
+    """Blobs as files in a directory of its own. As a fast tier it outlives its process, though not a power failure.
+
+    Raises BlobDirectoryInUse: another process has it.
+    """
 
     durable = False
 
@@ -156,6 +166,7 @@ class FolderTier:
         self._blobs_at, self._incoming_at = root / "blobs", root / "incoming"
         for folder in (self._blobs_at, self._incoming_at):
             folder.mkdir(parents=True, exist_ok=True)
+        self._held = lock_folder(root)
         for left in self._incoming_at.iterdir():
             left.unlink()
 
@@ -191,6 +202,10 @@ class FolderTier:
     def digests(self) -> list[Digest]:
         """See `FastTier.digests`."""
         return sorted(_named(path.name for folder in self._blobs_at.iterdir() for path in folder.iterdir()))
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        os.close(self._held)
 
     def _path(self, digest: Digest) -> Path:
         name = name_of(digest)
@@ -274,6 +289,11 @@ class TieredStore:
         self._wake = asyncio.Event()
         self._takes = True
         self.put_bytes = 0
+
+    def close(self) -> None:
+        """Let other processes have the directories; `flush` before."""
+        self._fast.close()
+        self._durable.close()
 
     # -- asking ---------------------------------------------------------------------------------------------------------
 

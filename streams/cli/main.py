@@ -37,6 +37,7 @@ class Noun(NamedTuple):
 
 NOUNS: dict[str, Noun] = {
     "bench": Noun("bench", "Measure a part of Headway on this machine."),
+    "blobs": Noun("blobs", "Run the stable store of blobs; put blobs into it and get them."),
     "broker": Noun("broker", "Bring up a real Apache Kafka, find it, bring it down."),
     "config": Noun("config", "Show, set and import the configuration of an instance."),
     "decide": Noun("decide", "Decide a file of facts in memory: JSON lines in, JSON lines out."),

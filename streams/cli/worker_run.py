@@ -8,18 +8,22 @@ import platform
 import secrets
 import signal
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from events.values import Properties
 from streams import log_lines
+from streams.cli.blob_options import BlobChoice, blob_options
 from streams.cli.main import FAILED, Failure
 from streams.cli.numbers import FiniteRange
 from streams.connection import connected
 from streams.settings import DEFAULT_INSTANCE, Settings, load_settings
 from streams.shard_map import read_shard_map
+from streams.worker.blobs import WorkerBlobs
 from streams.worker.capacity import Amounts, Ledger
 from streams.worker.executors import Executor, ProcessExecutor, SimulatedExecutor
 from streams.worker.memory import GroupMemory, available_kib
@@ -47,6 +51,16 @@ def properties_of(pairs: Sequence[str], amounts: Amounts) -> Properties:
             )
         found[name] = value
     return tuple(sorted(found.items()))
+
+
+class _How(NamedTuple):
+    """How runs are run."""
+
+    simulate: bool
+    scale: float
+    secrets_dir: Path | None
+    memory: GroupMemory | None
+    blobs: BlobChoice | None
 
 
 def draw() -> int:
@@ -101,6 +115,7 @@ def draw() -> int:
     type=click.IntRange(1, MOST_WORKERS),
     help="With --simulate: so many workers in this process, named NAME-0, NAME-1, ...",
 )
+@blob_options
 @click.option(
     "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS]."
 )
@@ -121,6 +136,7 @@ def run(
     simulate: bool,
     scale: float,
     count: int | None,
+    blobs: BlobChoice | None,
     bootstrap_servers: str | None,
     log_level: str,
 ) -> None:
@@ -130,6 +146,9 @@ def run(
     and nothing else. SIGTERM or Ctrl-C drains: nothing new is taken, what runs is reported, then the worker leaves with exit code
     0. A second one, or the drain timeout, kills what runs; the scheduler runs it elsewhere, and the exit code is 1.
 
+    With --blobs-dir it keeps blobs: the inputs of an action are fetched before it runs and stand in $HEADWAY_INPUTS, named by their hex;
+    files left in $HEADWAY_OUTPUTS are kept and served to others. Without, an action finds only what this machine has.
+
     Give a --name that stays the same over restarts: the worker then replaces its former self at once, not after a timeout.
     """
     if not simulate and count is not None:
@@ -138,6 +157,8 @@ def run(
         raise click.UsageError("--secrets-dir does not go with --simulate, which runs nothing")
     if simulate and enforce_memory:
         raise click.UsageError("--enforce-memory does not go with --simulate, which runs nothing")
+    if simulate and blobs is not None:
+        raise click.UsageError("--blobs-dir does not go with --simulate, which runs nothing")
     if enforce_memory and not GroupMemory.is_possible():
         raise click.UsageError(
             "--enforce-memory needs /proc, which this machine has not; leave it out, or run the worker on Linux"
@@ -159,7 +180,8 @@ def run(
     ]
     settings = load_settings(bootstrap_servers=bootstrap_servers)
     memory = GroupMemory() if enforce_memory else None
-    exit_code = asyncio.run(_run(settings, instance, workers, simulate, scale, secrets_dir, memory, drain_timeout))
+    how = _How(simulate, scale, secrets_dir, memory, blobs)
+    exit_code = asyncio.run(_run(settings, instance, workers, how, drain_timeout))
     if exit_code:
         raise SystemExit(exit_code)
 
@@ -168,23 +190,26 @@ async def _run(
     settings: Settings,
     instance: str,
     workers: list[WorkerProtocol],
-    simulate: bool,
-    scale: float,
-    secrets_dir: Path | None,
-    memory: GroupMemory | None,
+    how: _How,
     drain_timeout_s: float,
 ) -> int:
     async with connected(settings, client_id=f"headway-worker-{workers[0].identity.endpoint}") as log:
         shard = (await read_shard_map(log)).shard_of(instance)
-        executor: Executor
-        if simulate:
-            executor, surroundings = SimulatedExecutor(scale), Surroundings(draw)
-        else:
-            executor = ProcessExecutor(SecretSource(secrets_dir, os.environ), memory=memory)
-            surroundings = Surroundings(draw, available_kib)
-        runtime = WorkerRuntime(log, shard, workers, executor, surroundings)
-        _on_signals(runtime, drain_timeout_s)
-        exit_code = await runtime.run()
+        async with AsyncExitStack() as stack:
+            executor: Executor
+            blobs: WorkerBlobs | None = None
+            if how.simulate:
+                executor, surroundings = SimulatedExecutor(how.scale), Surroundings(draw)
+            else:
+                surroundings = Surroundings(draw, available_kib)
+                if how.blobs is not None:
+                    blobs = await stack.enter_async_context(how.blobs.opened(workers[0].identity, settings, draw))
+                    workers[0].identity = workers[0].identity._replace(blobs_url=blobs.url)
+                processes = ProcessExecutor(SecretSource(how.secrets_dir, os.environ), memory=how.memory)
+                executor = processes if blobs is None else blobs.executor(processes)
+            runtime = WorkerRuntime(log, shard, workers, executor, surroundings, blobs=blobs)
+            _on_signals(runtime, drain_timeout_s)
+            exit_code = await runtime.run()
     failed = [f"{endpoint}: {stop.why}" for endpoint, stop in runtime.stops.items() if stop.exit_code]
     if failed:
         more = f" (and {len(failed) - 3} more)" if len(failed) > 3 else ""
