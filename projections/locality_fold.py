@@ -146,7 +146,7 @@ def _locality_wiped(table: Table, event: e.LocalityWiped) -> None:
 def _wipe(inventory: Inventory, row: EndpointRow) -> None:
     wipe(inventory)
     inventory.keep()
-    row.advertised = row.report_open = False
+    row.advertised = False
     for name in PROCESS_FIELDS:
         row.ClearField(name)
 

@@ -17,7 +17,7 @@ def _leader_elected(table: Table, event: e.LeaderElected) -> None:
     shard.elections += 1
     shard.elected_at_us = event.at_us
     shard.elected_seq = event.seq
-    shard.recovering = True
+    shard.recovering = event.seq > 1  # before the first leader nothing was known
     shard.recovered_at_us = shard.unconfirmed = 0
     shard.cluster_id = event.cluster_id
     shard.facts_topic_id = event.facts_topic_id

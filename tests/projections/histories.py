@@ -12,6 +12,7 @@ from events.decide import decide, elect
 from events.indexing import build_indexes
 from events.state import Shard
 from streams.log import Outgoing
+from tests.projections.chatter import Chatter
 from tests.properties.facts import CONFIGS, World
 
 
@@ -22,6 +23,7 @@ class History:
         self.shard = Shard()
         build_indexes(self.shard)
         self.world = World(random.Random(seed))
+        self.chatter = Chatter(random.Random(~seed), self.world)
         self.events: list[e.Event] = []
         self._chain, self._epoch = GENESIS_CHAIN, 0
         self._offset = 0
@@ -34,7 +36,14 @@ class History:
     def elect(self) -> None:
         """Another leader."""
         self._take(
-            elect(self.shard, leader_epoch=self.shard.leader_epoch + 1, cluster_id="c", events_topic_id="t", build="b")
+            elect(
+                self.shard,
+                leader_epoch=self.shard.leader_epoch + 1,
+                cluster_id="c",
+                events_topic_id="t",
+                build="b",
+                facts_end=self._offset + 2,  # so many facts waited for this leader
+            )
         )
 
     def decide(self, fact: f.Fact, append_us: int | None = None, key: str = "") -> None:
@@ -43,6 +52,7 @@ class History:
         events = decide(self.shard, fact, offset=self._offset, append_us=at_us, key=key)
         self._offset += 1
         self.world.see(events)
+        self.chatter.see(events)
         self._take(events)
 
     def run(self, facts: int) -> History:
@@ -50,6 +60,8 @@ class History:
         for _ in range(facts):
             append_us, fact = self.world.next()
             self.decide(fact, append_us)
+            if self.chatter.rng.random() < 0.25:
+                self.decide(self.chatter.next())
             if self.world.rng.random() < 0.005:
                 self.elect()
             if self.world.rng.random() < 0.01:  # the world drains often, and hardly ever meets a drained worker again

@@ -11,9 +11,10 @@ from events import facts as f
 from events.codec import canonical_requirements
 from events.decide import reject_undecidable
 from events.events import EVENT_KINDS
+from events.indexing import has_something, is_unconfirmed
 from events.reasons import RequeueCause
 from events.state import Instance, Operation, Shard, Stage, Worker
-from projections import answers, fleet, keys
+from projections import answers, fleet, keys, locality
 from projections.fold import FOLDS
 from projections.position import Taken, take
 from projections.rows import MemoryRows
@@ -195,6 +196,35 @@ def waits_of_table(table: Table, name: str) -> dict[str, Any]:
     }
 
 
+def endpoints_of_core(shard: Shard) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the core knows of endpoints; of a report only while its connection stands."""
+    return {
+        (instance.name, endpoint.endpoint): {
+            "boot_epoch": endpoint.boot_epoch,
+            "connection_id": endpoint.connection_id,
+            "confirmed": not (has_something(endpoint) and is_unconfirmed(shard, endpoint)),
+            "unacknowledged": len(endpoint.unacknowledged or ()),
+            "report": endpoint.connection_id
+            and (endpoint.report.number, endpoint.report.next_chunk, endpoint.report.full, endpoint.report.open),
+        }
+        for instance in shard.instances.values()
+        for endpoint in instance.endpoints.values()
+    }
+
+
+def endpoints_of_table(table: Table) -> dict[tuple[str, str], dict[str, Any]]:
+    return {
+        (view.instance, view.endpoint): {
+            "boot_epoch": view.boot_epoch,
+            "connection_id": view.connection_id,
+            "confirmed": view.confirmed,
+            "unacknowledged": view.unacknowledged,
+            "report": view.connection_id and (view.report, view.report_chunks, view.report_full, view.report_open),
+        }
+        for view in locality.endpoints(table.rows, table.number)
+    }
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_after_any_history_the_table_says_what_the_core_holds(seed: int) -> None:
     history = History(seed)
@@ -211,6 +241,7 @@ def test_after_any_history_the_table_says_what_the_core_holds(seed: int) -> None
         live = {operation.operation_id: of_core(operation) for operation in shard.operations.values()}
         assert {o["operation_id"]: of_table(fresh, o) for o in answers.operations(fresh)} == live, f"seed {seed}"
         assert fleet_of_table(fresh) == fleet_of_core(shard), f"seed {seed}"
+        assert endpoints_of_table(fresh) == endpoints_of_core(shard), f"seed {seed}"
         for instance in shard.instances.values():
             assert waits_of_table(fresh, instance.name) == waits_of_core(instance), f"seed {seed}"
             waiting = [o for o in dict.fromkeys(instance.by_client.values()) if o.stage is Stage.QUEUED]
@@ -226,6 +257,8 @@ def test_after_any_history_the_table_says_what_the_core_holds(seed: int) -> None
         assert state["rejected"] == {r.name.lower(): n for r, n in shard.rejected.items()}
         assert (state["seq"], state["now_us"], state["facts_position"]) == (shard.seq, shard.now_us, shard.position)
         assert state["leader_epoch"] == shard.leader_epoch
+        assert state["recovering"] == (shard.recovers_at is not None)
+        assert state["elected_seq"] == shard.elected_seq
         for said in answers.instances(fresh):
             stages = [o.stage for o in shard.operations.values() if o.instance == said["name"]]
             assert {stage: said[stage.name.lower()] for stage in Stage} == {s: stages.count(s) for s in Stage}
