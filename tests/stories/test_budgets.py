@@ -31,7 +31,9 @@ def test_three_retries_are_four_executions(story):
 
 
 def test_worker_losses_have_a_budget_of_their_own(story):
-    story.given(configure(max_worker_loss_retries=4, max_job_retries=0), connect("w1", cpu=8), queue("a", cpu=8))
+    quiet = {"flap_threshold": 100}  # that it restarts so often is another story
+    story.given(configure(max_worker_loss_retries=4, max_job_retries=0, locality=quiet))
+    story.given(connect("w1", cpu=8), queue("a", cpu=8))
     for boot in range(2, 6):
         story.when(gone("w1"), connect("w1", cpu=8, boot=boot))
         story.then("a requeued: worker_gone", "w1 out: gone", "w1 admitted", "a to w1")

@@ -91,16 +91,20 @@ def events_of(events: list[e.Event], *kinds: type) -> list[e.Event]:
     return [event for event in events if type(event) in kinds]
 
 
+OF_ELECTIONS = (e.LeaderElected, e.RecoveryCompleted, e.EndpointConfirmed)
+"""What a change of leaders adds to the log, and all it may add."""
+
+
 def without_elections(events: list[e.Event]) -> list[e.Event]:
-    """Events with the LeaderElected taken out and everything renumbered as if they had never been there."""
+    """Events with those of elections taken out and everything renumbered as if they had never been there."""
     renumbered: dict[int, int] = {0: 0}
     kept = []
     for event in events:
-        if type(event) is e.LeaderElected:
+        if type(event) in OF_ELECTIONS:
             continue
         renumbered[event.seq] = len(kept) + 1
         changed = {"seq": renumbered[event.seq]}
-        for name in ("dispatch_id", "through_seq"):
+        for name in ("dispatch_id", "through_seq", "chunk_seq"):
             if any(field.name == name for field in fields(event)):
                 changed[name] = renumbered[getattr(event, name)]
         if type(event) is e.WorkerAdmitted:
