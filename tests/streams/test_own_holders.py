@@ -1,0 +1,515 @@
+"""The decider's own fold of what endpoints hold: exact in the middle of a transaction, gone with an aborted one, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from events import events as e
+from events import facts as f
+from events.codec import canonical_requirements
+from events.deciding import placing
+from events.payloads import command_bytes, digests_bytes
+from events.state import Operation
+from events.values import Digest, Holding
+from projections.rows import MemoryRows
+from streams import own_holders
+from streams.decider import Decider
+from streams.errors import LogUnavailable, OutcomeUnknown, Refused
+from streams.health import DeciderStats
+from streams.holders import Diverged, FoldedHolders, prefers, sets_preference
+from streams.own_holders import OwnHolders
+from streams.rehearsal import Rehearsal
+from streams.store import Store, StoreDamaged
+from streams.topics import EVENTS
+from tests.streams.deciding import (
+    Clock,
+    Cluster,
+    assert_exactly_once,
+    configured,
+    decide_all,
+    decided,
+    decider,
+    leading,
+    running,
+    until,
+)
+
+D, E = Digest(b"d" * 32, 1_000), Digest(b"e" * 32, 4_000)
+PREFER = configured(locality={"prefer_from_bytes": 1})
+DO_NOT = configured()
+CONNECTIONS = {"w1": 7, "w2": 8, "w3": 9}
+
+
+def worker(endpoint: str, boot_epoch: int = 1, connection_id: int = 0) -> f.WorkerConnected:
+    number = connection_id or CONNECTIONS[endpoint]
+    return f.WorkerConnected("main", endpoint, boot_epoch, number, (("cpu_millis", "64000"),))
+
+
+def holds(endpoint: str, *digests: Digest, report: int = 1) -> f.BlobsAvailable:
+    return f.BlobsAvailable("main", endpoint, CONNECTIONS[endpoint], report, full=True, added=digests_bytes(digests))
+
+
+def action(name: str, *inputs: Digest, cpu_millis: int = 100) -> f.ActionQueued:
+    requirements = canonical_requirements([("cpu_millis", str(cpu_millis))])
+    return f.ActionQueued("main", name, requirements, command=command_bytes(["true"], (), inputs))
+
+
+def dispatches(cluster: Cluster) -> dict[str, e.OperationDispatched]:
+    """The last dispatch of each operation, by client_operation_id."""
+    names: dict[int, str] = {}
+    found = {}
+    for event in cluster.events():
+        if isinstance(event, e.OperationQueued):
+            names[event.operation_id] = event.client_operation_id
+        elif isinstance(event, e.OperationDispatched):
+            found[names[event.operation_id]] = event
+    return found
+
+
+def went(cluster: Cluster) -> dict[str, str]:
+    return {name: event.endpoint for name, event in dispatches(cluster).items()}
+
+
+def assert_exact(cluster: Cluster) -> None:
+    """Each dispatch holds the answer of the events before it, under a configuration that asks; and nothing under any other."""
+    held = FoldedHolders(MemoryRows(), 0)
+    operations: dict[int, e.OperationQueued] = {}
+    asks = False
+    answered = 0
+    for event in cluster.events():
+        if isinstance(event, e.Configured):
+            asks = sets_preference(event.config_json)
+        elif isinstance(event, e.OperationQueued):
+            operations[event.operation_id] = event
+        elif isinstance(event, e.OperationDispatched):
+            queued = operations[event.operation_id]
+            asked = Operation(0, queued.instance, "", 0, 0, 0, 0, 0, None, queued.command)  # type: ignore[arg-type]
+            due = held.most_bytes(asked) if asks else ()
+            assert event.holders == due, f"{queued.client_operation_id}: {event}"
+            saved = dict(due).get(event.endpoint, 0)
+            assert event.saved_bytes == saved
+            answered += bool(due)
+        held.see([event])
+    assert answered, "no dispatch had holders: this proved nothing"
+
+
+def below(path: Path) -> list[str]:
+    """The names in a directory."""
+    return sorted(each.name for each in path.iterdir())
+
+
+async def cluster_with(*facts: f.Fact, **options: object) -> Cluster:
+    cluster = await Cluster.start(**options)
+    await cluster.put(*facts)
+    return cluster
+
+
+WORLD: Sequence[f.Fact] = (PREFER, worker("w1"), worker("w2"), holds("w2", D), action("a", D))
+
+
+# -- exact ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_action_goes_where_its_inputs_are_in_the_very_transaction_that_said_so() -> None:
+    cluster = await cluster_with(*WORLD)
+    one = await decide_all(cluster)
+    assert went(cluster) == {"a": "w2"}
+    assert dispatches(cluster)["a"].holders == (Holding("w2", 1_000),)
+    assert one.stats.holders_unanswered == 0
+    assert one.stats.transactions == 2, "LeaderElected, and one for all five facts"
+    assert_exact(cluster)
+    assert_exactly_once(cluster)
+
+
+async def test_what_was_wiped_by_the_same_fact_is_not_preferred() -> None:
+    """A worker comes back with another boot epoch, and what its loss queues again is placed in the same fact (field failure 80)."""
+    cluster = await cluster_with(*WORLD, worker("w2", boot_epoch=2, connection_id=80))
+    await decide_all(cluster)
+    again = dispatches(cluster)["a"]
+    assert (again.endpoint, again.holders) == ("w1", ())
+    assert_exact(cluster)
+
+
+async def test_many_facts_in_many_transactions_are_answered_exactly() -> None:
+    facts: list[f.Fact] = [PREFER, worker("w1"), worker("w2"), worker("w3")]
+    for number in range(60):
+        endpoint = f"w{1 + number % 3}"
+        facts.append(holds(endpoint, *(D, E)[: 1 + number % 2], report=1 + number))
+        facts.append(action(f"a{number}", D, E))
+        if number % 7 == 0:
+            facts.append(f.BlobsEvicted("main", endpoint, CONNECTIONS[endpoint], digests_bytes([D])))
+            facts.append(action(f"b{number}", D))
+        if number % 11 == 0:
+            facts.append(f.Tick())
+    cluster = await cluster_with(*facts)
+    await decide_all(cluster, most_facts=7)
+    assert_exact(cluster)
+    assert len(dispatches(cluster)) == 69
+
+
+# -- turned on, turned off ----------------------------------------------------------------------------------------------------
+
+
+async def test_turned_on_while_it_runs_it_knows_what_was_said_before(tmp_path: Path) -> None:
+    cluster = await cluster_with(DO_NOT, worker("w1"), worker("w2"), holds("w2", D), action("before", D))
+    one = decider(cluster.log, data_dir=tmp_path)
+    async with running(one):
+        await decided(one, cluster)
+        assert below(tmp_path) == [], "nothing is kept where nothing asks"
+        assert one.stats.holders == "off"
+        await cluster.put(PREFER, action("after", D))
+        await decided(one, cluster)
+        assert one.stats.holders == "ready"
+        assert (tmp_path / "shard-0" / "0" / "rows").is_dir()
+        await cluster.put(DO_NOT, action("at last", D))
+        await decided(one, cluster)
+        await until(lambda: one.stats.holders == "off")
+        Store.open(tmp_path / "shard-0" / "0", cluster_id="memory", topic_id="elsewhere").close()  # it is free
+    assert went(cluster)["after"] == "w2"
+    assert one.stats.holders_unanswered == 0
+    assert_exact(cluster)
+
+
+async def test_the_pass_of_the_configuration_that_asks_first_is_answered_too() -> None:
+    """A worker's `zone` differs, until it is no longer looked at: that configuration places, and asks as it does."""
+    strict = configured(supported_platform_properties={"zone": "exact"})
+    lax = configured(supported_platform_properties={"zone": "ignore"}, locality={"prefer_from_bytes": 1})
+    needs = canonical_requirements([("cpu_millis", "100"), ("zone", "a")])
+    queued = f.ActionQueued("main", "a", needs, command=command_bytes(["true"], (), [D]))
+    cluster = await cluster_with(strict, worker("w1"), worker("w2"), holds("w2", D), queued, lax)
+    one = await decide_all(cluster)
+    assert went(cluster) == {"a": "w2"}
+    assert one.stats.holders_unanswered == 0
+    assert_exact(cluster)
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        ('{"locality":{"prefer_from_bytes":1}}', True),
+        ('{"locality": {"prefer_from_bytes" : 4096}}', True),
+        ('{"locality":{"prefer_from_bytes":null}}', False),
+        ("{}", False),
+    ],
+)
+def test_whether_a_configuration_asks_is_told_by_its_text(text: str, sets: bool) -> None:
+    assert sets_preference(text) is sets
+
+
+# -- aborted, written off, unknown ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_what_an_unanswered_commit_held_counts_only_where_it_is_in_the_log(committed: bool) -> None:
+    cluster = await cluster_with(PREFER, worker("w1"), worker("w2"))
+    one = decider(cluster.log)
+    async with running(one):
+        await decided(one, cluster)
+        cluster.log.fail_next_append(OutcomeUnknown, committed=committed)
+        await cluster.put(holds("w2", D), action("a", D))
+        await decided(one, cluster)
+        await cluster.put(action("b", D))
+        await decided(one, cluster)
+    assert one.stats.unknown_outcomes == 1
+    assert went(cluster) == {"a": "w2", "b": "w2"}
+    assert one.stats.holders_dropped == {}
+    assert_exact(cluster)
+    assert_exactly_once(cluster)
+
+
+async def test_a_fact_that_is_written_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails after its events were seen: the blobs it spoke of are nobody's, and the next actions are answered exactly."""
+    cluster = await cluster_with(PREFER, worker("w1"), worker("w2"), worker("w3"), holds("w3", D))
+    preferred = placing.preferred
+
+    def failing(instance, match, holders, from_bytes):
+        if match.operation.client_operation_id == "poison":
+            raise RuntimeError("cannot be placed")
+        return preferred(instance, match, holders, from_bytes)
+
+    monkeypatch.setattr(placing, "preferred", failing)
+    one = decider(cluster.log)
+    async with running(one):
+        await decided(one, cluster)
+        await cluster.put(holds("w2", E), action("poison", E), action("a", D, E), action("b", D))
+        await decided(one, cluster)
+    assert one.stats.undecidable == 1
+    assert went(cluster) == {"a": "w2", "b": "w3"}
+    assert one.stats.holders_dropped == {}
+    assert_exact(cluster)
+
+
+async def test_facts_that_the_log_refuses_together_are_answered_one_by_one() -> None:
+    cluster = await cluster_with(PREFER, worker("w1"), worker("w2"))
+    one = decider(cluster.log)
+    async with running(one):
+        await decided(one, cluster)
+        cluster.log.fail_next_append(Refused)
+        await cluster.put(holds("w2", D), action("a", D), action("b", D))
+        await decided(one, cluster)
+    assert one.stats.rebuilds == 1
+    assert went(cluster) == {"a": "w2", "b": "w2"}
+    assert one.stats.holders_dropped == {}
+    assert_exact(cluster)
+
+
+# -- kept --------------------------------------------------------------------------------------------------------------------
+
+
+async def test_after_a_restart_only_the_rest_of_the_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = await cluster_with(*WORLD)
+    await decide_all(cluster, data_dir=tmp_path)
+    seen: list[int] = []
+    fold = FoldedHolders._fold
+
+    def noting(self: FoldedHolders, event: e.Event) -> None:
+        seen.append(event.seq)
+        fold(self, event)
+
+    monkeypatch.setattr(FoldedHolders, "_fold", noting)
+    known = cluster.fold().shard.seq
+    await cluster.put(action("b", D))
+    one = await decide_all(cluster, data_dir=tmp_path)
+    assert seen[0] == known + 1, f"read again from event {seen[0]}"
+    assert went(cluster) == {"a": "w2", "b": "w2"}
+    assert one.stats.holders_dropped == {}
+    assert_exact(cluster)
+
+
+async def test_a_store_of_another_log_with_the_same_name_is_dropped_and_made_again(tmp_path: Path) -> None:
+    other = await cluster_with(PREFER, worker("w1"), worker("w2"), holds("w1", D, E), action("a", D))
+    await decide_all(other, data_dir=tmp_path)
+    cluster = await cluster_with(*WORLD, action("b", D))
+    await decide_all(cluster)
+    await cluster.put(action("c", D))
+    one = await decide_all(cluster, data_dir=tmp_path)
+    assert one.stats.holders_dropped == {"other_chain": 1}
+    assert went(cluster) == {"a": "w2", "b": "w2", "c": "w2"}
+    assert one.stats.holders == "off", "closed in good order"
+    assert_exact(cluster)
+
+
+async def test_a_store_that_is_ahead_of_the_log_is_dropped_and_made_again(tmp_path: Path) -> None:
+    """The log was restored from an older copy."""
+    longer = await cluster_with(*WORLD, *(action(f"more{number}", D) for number in range(30)))
+    await decide_all(longer, data_dir=tmp_path)
+    cluster = await cluster_with(*WORLD)
+    one = await decide_all(cluster, data_dir=tmp_path)
+    assert one.stats.holders_dropped == {"ahead_of_log": 1}
+    assert went(cluster) == {"a": "w2"}
+    assert_exact(cluster)
+
+
+async def test_a_store_of_another_cluster_is_dropped_and_made_again(tmp_path: Path) -> None:
+    await decide_all(await cluster_with(*WORLD, cluster_id="elsewhere"), data_dir=tmp_path)
+    cluster = await cluster_with(*WORLD)
+    one = await decide_all(cluster, data_dir=tmp_path)
+    assert one.stats.holders_dropped == {"other_log": 1}
+    assert went(cluster) == {"a": "w2"}
+
+
+async def test_a_torn_store_is_dropped_and_made_again(tmp_path: Path) -> None:
+    cluster = await cluster_with(*WORLD)
+    await decide_all(cluster, data_dir=tmp_path)
+    rows = tmp_path / "shard-0" / "0" / "rows"
+    for name in below(rows):
+        if name.startswith(("MANIFEST", "CURRENT")):
+            (rows / name).write_bytes(b"torn")
+    await cluster.put(action("b", D))
+    one = await decide_all(cluster, data_dir=tmp_path)
+    assert one.stats.holders_dropped == {"unreadable": 1}
+    assert went(cluster) == {"a": "w2", "b": "w2"}
+    assert_exact(cluster)
+
+
+# -- never in the way ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["asked", "told", "kept"])
+async def test_a_store_that_fails_stops_no_decision_and_is_made_again(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = await cluster_with(*WORLD)
+    one = decider(cluster.log, data_dir=tmp_path)
+    method = {"asked": "most_bytes", "told": "see", "kept": "commit"}[when]
+    plain = getattr(FoldedHolders, method)
+    failed = []
+
+    def failing(self: FoldedHolders, *arguments: object) -> object:
+        if not failed:
+            failed.append(True)
+            raise StoreDamaged(tmp_path, "read a row", "checksum mismatch")
+        return plain(self, *arguments)
+
+    async with running(one):
+        await decided(one, cluster)
+        monkeypatch.setattr(FoldedHolders, method, failing)
+        await cluster.put(action("meanwhile", D))
+        await decided(one, cluster)
+        assert failed
+        assert one.stats.holders_dropped["StoreDamaged"] == 1
+        assert one.stats.holders_unanswered == (0 if when == "kept" else 1)
+        await cluster.put(action("after", D))
+        await decided(one, cluster)
+    assert went(cluster)["after"] == "w2"
+    assert dispatches(cluster)["meanwhile"].holders == ((Holding("w2", 1_000),) if when == "kept" else ())
+    assert one.stats.undecidable == 0
+    assert_exactly_once(cluster)
+
+
+async def test_a_leader_does_not_wait_long_for_what_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_holders, "WAIT_S", 0.05)
+    cluster = await cluster_with(*WORLD)
+    one = decider(cluster.log)
+    follow, blocked = OwnHolders._follow, asyncio.Event()
+
+    async def late(self: OwnHolders, kept: FoldedHolders):
+        await blocked.wait()
+        return await follow(self, kept)
+
+    monkeypatch.setattr(OwnHolders, "_follow", late)
+    async with running(one):
+        await decided(one, cluster)
+        assert (one.stats.holders, one.stats.holders_unanswered) == ("behind", 1)
+        assert dispatches(cluster)["a"].holders == ()
+        blocked.set()
+        await until(lambda: one.stats.holders_seq == one.stats.seq)
+        await cluster.put(action("b", D))
+        await decided(one, cluster)
+    assert went(cluster)["b"] == "w2"
+    assert one.stats.holders_dropped == {}
+
+
+async def test_an_outage_of_the_log_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = await cluster_with(*WORLD)
+    one = decider(cluster.log)
+    follow, outages = OwnHolders._follow, [1, 2]
+
+    async def away(self: OwnHolders, kept: FoldedHolders):
+        if outages:
+            outages.pop()
+            raise LogUnavailable("following", address="memory", waited_ms=1)
+        return await follow(self, kept)
+
+    monkeypatch.setattr(OwnHolders, "_follow", away)
+    async with running(one):
+        await decided(one, cluster)
+        await until(lambda: one.stats.holders_seq == one.stats.seq)
+        await cluster.put(action("b", D))
+        await decided(one, cluster)
+    assert went(cluster)["b"] == "w2"
+    assert one.stats.holders_dropped == {}, "what was kept is as good as before"
+
+
+async def test_no_free_directory_means_no_preference_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_holders, "MOST_DIRECTORIES", 2)
+    monkeypatch.setattr(own_holders, "WAIT_S", 0.05)
+    taken = [Store.open(tmp_path / "shard-0" / str(number), cluster_id="x", topic_id="y") for number in range(2)]
+    cluster = await cluster_with(*WORLD)
+    one = await decide_all(cluster, data_dir=tmp_path)
+    for store in taken:
+        store.close()
+    assert one.stats.holders_dropped["NoFreeDirectory"] >= 1
+    assert one.stats.holders_unanswered == 1
+    assert list(went(cluster)) == ["a"]
+
+
+# -- leader and standby ----------------------------------------------------------------------------------------------------------
+
+
+async def test_leader_and_standby_share_a_home_and_the_standby_knows_what_the_leader_knew(tmp_path: Path) -> None:
+    cluster = await cluster_with(*WORLD)
+    clock = Clock()
+    leader = decider(cluster.log, data_dir=tmp_path)
+    standby = decider(cluster.log, claim=False, data_dir=tmp_path, monotonic_us=clock, rank=1)
+    async with running(standby):
+        async with running(leader):
+            await decided(leader, cluster)
+            await until(lambda: standby.stats.holders_seq == leader.stats.seq, "the standby has read what is held")
+            assert below(tmp_path / "shard-0") == ["0", "1"]
+        await cluster.put(holds("w1", E), action("b", E))
+        await until(lambda: taking_over(standby, clock), "the standby leads")
+        await leading(standby)
+        await decided(standby, cluster)
+    assert went(cluster) == {"a": "w2", "b": "w1"}
+    assert standby.stats.holders_unanswered == 0
+    assert standby.stats.holders_dropped == {}
+    assert_exact(cluster)
+
+
+def taking_over(standby: Decider, clock: Clock) -> bool:
+    clock.now_us += 100_000
+    return standby.stats.takeovers == 1
+
+
+# -- the fold itself -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_gap_in_the_log_is_no_place_to_go_on() -> None:
+    cluster = await cluster_with(*WORLD)
+    await decide_all(cluster)
+    first, _, third, *_ = cluster.records(EVENTS)
+    held = FoldedHolders(MemoryRows(), 0)
+    held.take(first)
+    with pytest.raises(Diverged, match=r"event 3 at offset .* follows event 1") as caught:
+        held.take(third)
+    assert caught.value.reason == "gap"
+
+
+async def test_a_discard_goes_back_to_the_last_commit() -> None:
+    cluster = await cluster_with(*WORLD)
+    await decide_all(cluster)
+    *before, last = cluster.records(EVENTS)
+    rows = MemoryRows()
+    held = FoldedHolders(rows, 0)
+    for record in before:
+        held.take(record)
+    held.write()
+    kept, seq, chain = dict(rows.by_key), held.seq, held.chain
+    asked = Operation(0, "main", "", 0, 0, 0, 0, 0, None, command_bytes(["true"], (), [D]))  # type: ignore[arg-type]
+    held.see([e.BlobsEvicted(seq + 1, 0, 9, "main", "w2", 8, digests_bytes([D]))])
+    assert held.most_bytes(asked) == ()
+    held.discard()
+    assert (held.seq, held.chain, rows.by_key) == (seq, chain, kept)
+    assert held.most_bytes(asked) == (Holding("w2", 1_000),)
+    assert held.take(last), "it goes on where the log does"
+
+
+async def test_records_that_were_folded_before_change_nothing() -> None:
+    cluster = await cluster_with(*WORLD)
+    await decide_all(cluster)
+    records = cluster.records(EVENTS)
+    rows = MemoryRows()
+    held = FoldedHolders(rows, 0)
+    taken = [held.take(record) for record in [*records, *records]]
+    held.write()
+    assert taken == [True] * len(records) + [False] * len(records)
+    again = FoldedHolders(rows, 0)
+    assert (again.seq, again.chain, again.met) == (held.seq, held.chain, False)
+    assert again.read_from <= records[-1].offset
+    assert [again.take(record) for record in records] == [False] * len(records)
+    assert again.met
+
+
+def test_only_an_instance_that_asks_makes_it_kept() -> None:
+    rehearsal = Rehearsal()
+    rehearsal.take(DO_NOT, 1_000)
+    assert not prefers(rehearsal.shard)
+    rehearsal.take(PREFER, 2_000)
+    assert prefers(rehearsal.shard)
+
+
+async def test_an_action_without_inputs_has_no_holders() -> None:
+    own = OwnHolders(Cluster().log, 0, None, DeciderStats(0))
+    held = FoldedHolders(MemoryRows(), 0)
+    bare = Operation(0, "main", "", 0, 0, 0, 0, 0, None, command_bytes(["true"]))  # type: ignore[arg-type]
+    assert held.most_bytes(bare) == ()
+    assert own.asked.most_bytes(bare) == ()
