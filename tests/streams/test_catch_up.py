@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
@@ -144,6 +145,30 @@ def test_an_event_that_has_no_place_leaves_no_half_of_itself() -> None:
     assert isinstance(clean.rows, MemoryRows)
     assert table.rows.by_key == clean.rows.by_key
     assert table.shard.seq == seq
+
+
+def test_many_changed_rows_are_written_before_the_batch_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+
+    class Counting(MemoryRows):
+        def write(self, changes: Mapping[bytes, bytes | None]) -> None:
+            writes.append(len(changes))
+            super().write(changes)
+
+    batch = [Record(offset, 0, None, value) for offset, value in records(History(1).run(200))]
+    clean, table = Table(MemoryRows(), 0), Table(Counting(), 0)
+    take_records(clean, batch)
+    monkeypatch.setattr("projections.table.FULL_ROWS", 20)
+    taking = take_records(table, batch)
+    assert taking.folded == len(batch)
+    assert len(writes) > 10
+    assert max(writes) < 60
+    assert isinstance(table.rows, MemoryRows)
+    assert isinstance(clean.rows, MemoryRows)
+    assert table.rows.by_key == clean.rows.by_key
+    with pytest.raises(DamagedLog, match="no protobuf Event"):
+        take_records(table, [*batch, Record(batch[-1].offset + 1, 0, None, b"\xff")])
+    assert table.rows.by_key == clean.rows.by_key
 
 
 async def test_a_trimmed_log_is_an_error_with_a_remedy_not_a_jump() -> None:

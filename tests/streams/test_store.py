@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from projections import keys, locality
 from projections.position import take
 from projections.rows import MemoryRows
 from projections.table import Table
 from streams.store import NoStore, Store, StoreDamaged, StoreLocked
+from tests.projections.chatter import BLOBS
 from tests.projections.histories import History, records
 
 
@@ -48,6 +50,38 @@ def test_rows_are_those_of_a_dictionary(store: Store) -> None:
         table.flush()
     assert isinstance(plain.rows, MemoryRows)
     assert rows_of(store) == plain.rows.by_key
+
+
+def test_many_rows_are_got_at_once_in_the_order_asked_for(store: Store) -> None:
+    plain = MemoryRows()
+    for rows in (plain, store):
+        rows.write({b"\0\0\0\0ka": b"1", b"\0\0\0\0kb": b"", b"\0\0\0\0D": b"3"})
+        rows.write({b"\0\0\0\0D": None})
+    for asked in ([], [b"\0\0\0\0kb", b"\0\0\0\0kc", b"\0\0\0\0D", b"\0\0\0\0ka"]):
+        assert store.get_many(asked) == plain.get_many(asked) == [plain.get(key) for key in asked]
+
+
+def test_what_endpoints_hold_is_the_same_in_a_store_and_in_a_dictionary(store: Store) -> None:
+    pairs = 0
+    for seed in range(3):
+        plain = MemoryRows()
+        for rows in (plain, store):
+            table = Table(rows, seed)
+            for number, (offset, value) in enumerate(records(History(seed).run(400))):
+                take(table, offset, value)
+                if number % 7 == 0:
+                    table.flush()
+            table.flush()
+        assert dict(store.scan(keys.shard_prefix(seed), keys.shard_prefix(seed + 1))) == plain.by_key
+        assert locality.stats(store, seed) == locality.stats(plain, seed)
+        pairs += locality.stats(store, seed).pairs
+        for blob in BLOBS:
+            assert locality.holders(store, seed, blob) == locality.holders(plain, seed, blob)
+        for view in locality.endpoints(plain, seed):
+            name = (view.instance, view.endpoint)
+            assert locality.blobs_of(store, seed, *name) == locality.blobs_of(plain, seed, *name)
+            assert locality.pins_of(store, seed, *name) == locality.pins_of(plain, seed, *name)
+    assert pairs > 0
 
 
 def test_position_and_rows_are_there_again_after_reopening(path: Path) -> None:
