@@ -97,13 +97,30 @@ def is_unconfirmed(shard: Shard, endpoint: Endpoint) -> bool:
     return endpoint.confirmed_in < shard.leader_epoch
 
 
+def is_waited_for(shard: Shard, endpoint: Endpoint) -> bool:
+    """Whether somebody has to come back for what the endpoint advertised before this leader (PM9).
+
+    One that holds nothing is not (PM7): it may have got its first chunk of stable blobs long after the recovery, and keeps it for as
+    long as any other that disconnects (S-6).
+    """
+    return endpoint.advertised and is_unconfirmed(shard, endpoint)
+
+
 def endpoint_deadline_us(shard: Shard, endpoint: Endpoint) -> int | None:
     """When the endpoint is forgotten unless somebody comes back for it (PM9); None: not as things stand."""
-    grace_us = shard.instances[endpoint.instance].config.locality.never_reconnect_s * SECOND_US
-    if has_something(endpoint) and is_unconfirmed(shard, endpoint):
+    config = shard.instances[endpoint.instance].config.locality
+    grace_us = config.never_reconnect_s * SECOND_US
+    if is_waited_for(shard, endpoint):
         # Counted from the end of the recovery, never from the election: nobody is heard while a backlog is decided.
         return shard.recovered_at_us + grace_us if shard.recovers_at is None else None
-    return endpoint.gone_at_us + grace_us if endpoint.connection_id == 0 else None
+    if endpoint.connection_id:
+        return None
+    due_us = endpoint.gone_at_us + grace_us
+    if endpoint.changes:  # a disconnect never ends what is known of flaps (F-1): not while a change or a warning counts
+        due_us = max(due_us, endpoint.changes[-1] + config.flap_window_s * SECOND_US + 1)
+    if endpoint.flapped_at_us is not None:
+        due_us = max(due_us, endpoint.flapped_at_us + config.flap_cooldown_s * SECOND_US)
+    return due_us
 
 
 def deadline_us(shard: Shard, timer: Timer) -> int | None:

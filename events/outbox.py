@@ -295,6 +295,12 @@ def _on_acknowledged(shard: Shard, event: e.BlobsStableAcknowledged, out: list[O
     _send_due_chunks(shard.instances[event.instance], event.endpoint, event.connection_id, event.seq, out)
 
 
+def _on_chunks_dropped(shard: Shard, event: e.StableChunksDropped, out: list[Outbound], fact: Fact | None) -> None:
+    instance = shard.instances[event.instance]
+    connection_id = instance.endpoints[event.endpoint].connection_id
+    _send_due_chunks(instance, event.endpoint, connection_id, event.seq, out)
+
+
 def _send_due_chunks(instance: Instance, name: str, connection_id: int, seq: int, out: list[Outbound]) -> None:
     """Chunks that the endpoint has not acknowledged, again, in order (S-5)."""
     for chunk_seq in instance.endpoints[name].due:
@@ -359,6 +365,7 @@ DERIVATIONS: dict[type, Callable[[Shard, Any, list[Outbound], Fact | None], None
     e.WorkerAdmitted: _on_admitted,
     e.BlobsStable: _on_blobs_stable,
     e.BlobsStableAcknowledged: _on_acknowledged,
+    e.StableChunksDropped: _on_chunks_dropped,
     e.WorkerDisconnected: _on_disconnected,
     e.FactIgnored: _on_ignored,
     e.FactRejected: _on_rejected,

@@ -127,17 +127,20 @@ class Rehearsal:
             self._next_tick_us += INTERVAL_US
         return caused
 
-    def restart(self) -> list[Event]:
+    def restart(self, *, waiting: int = 0) -> list[Event]:
         """Throw the state away, fold it again from the records (their chain is checked) and elect a new leader.
+
+        Args:
+            waiting: how many of the facts to come stand in the log already, so that the leader has recovered after them. Ticks count.
 
         Raises:
             DamagedLog: the records do not fold, a defect of this build.
         """
         caused = [] if self._elected else self._elect()
         self._rebuild()
-        return caused + self._elect()
+        return caused + self._elect(waiting)
 
-    def _elect(self) -> list[Event]:
+    def _elect(self, waiting: int = 0) -> list[Event]:
         if not self._shard.live:
             build_indexes(self._shard)
         self._elected = True
@@ -145,7 +148,7 @@ class Rehearsal:
             self._shard,
             leader_epoch=self._shard.leader_epoch + 1,
             build=self.build,
-            facts_end=self._next_offset,
+            facts_end=self._next_offset + waiting,
         )
         self._holders.see(caused)
         self._keep(caused, None)

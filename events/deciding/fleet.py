@@ -5,7 +5,7 @@ from events import facts as f
 from events.deciding.acknowledging import check_acknowledged
 from events.deciding.admission import NUMBER_RULE
 from events.deciding.endings import lose_worker
-from events.deciding.locality import confirm, note_flap, wipe_for, wipe_gone
+from events.deciding.locality import confirm, is_another_process, note_flap, wipe_for, wipe_gone
 from events.deciding.step import Step
 from events.fitting import NotANumber, worker_totals
 from events.reasons import DisconnectReason, IgnoreReason, KillCause, RejectReason, RequeueCause, RunResult
@@ -50,6 +50,7 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
                 lose_worker(step, dispatch, RequeueCause.WORKER_REPLACED)
             else:
                 settle(step, before, dispatch_id, RunResult.UNSPECIFIED)
+    restarted = is_another_process(instance, fact)
     wipe_for(step, instance, fact)
     step.emit(
         e.WorkerAdmitted,
@@ -65,7 +66,8 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
         fact.admits_when_idle,
         fact.blobs_url,
     )
-    note_flap(step, instance, fact.endpoint)
+    if restarted:
+        note_flap(step, instance, fact.endpoint)
     known = dict.fromkeys(kept)
     for dispatch_id in listed:
         if dispatch_id not in known:
@@ -114,6 +116,8 @@ def leave(step: Step, fact: f.WorkerGone) -> None:
     worker = step.worker_of(fact.instance, fact.endpoint, fact.connection_id or None)
     if worker is not None:
         by_operator = fact.connection_id == 0
+        if not by_operator:
+            confirm(step, worker)  # it spoke, so its end is the end of the owning connection (O1)
         reason = DisconnectReason.REMOVED if by_operator else DisconnectReason.GONE
         disconnect(step, worker, reason, RequeueCause.WORKER_GONE)
 

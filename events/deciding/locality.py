@@ -8,7 +8,7 @@ from events import events as e
 from events import facts as f
 from events.config import SECOND_US
 from events.deciding.step import Step
-from events.indexing import has_something, is_unconfirmed
+from events.indexing import has_something, is_unconfirmed, is_waited_for
 from events.reasons import FetchFailure, IgnoreReason, RejectReason, SweepCause, WipeCause
 from events.state import Endpoint, Instance, Worker
 
@@ -58,6 +58,7 @@ def evict(step: Step, fact: f.BlobsEvicted) -> None:
     """The worker no longer holds these blobs."""
     worker = step.worker_of(fact.instance, fact.endpoint, fact.connection_id)
     if worker is not None:
+        confirm(step, worker)
         step.emit(e.BlobsEvicted, fact.instance, fact.endpoint, fact.connection_id, fact.digests)
 
 
@@ -102,16 +103,21 @@ def _confirm(step: Step, endpoint: Endpoint) -> None:
         step.emit(e.EndpointConfirmed, endpoint.instance, endpoint.endpoint, endpoint.boot_epoch)
 
 
+def is_another_process(instance: Instance, fact: f.WorkerConnected) -> bool:
+    """Whether the endpoint is known, and by another process than the one that connects; one without epoch is always another (E2, E3)."""
+    endpoint = instance.endpoints.get(fact.endpoint)
+    return endpoint is not None and (endpoint.boot_epoch != fact.boot_epoch or fact.boot_epoch == 0)
+
+
 def wipe_for(step: Step, instance: Instance, fact: f.WorkerConnected) -> None:
     """Another process connects: what the last one held goes before the new one is admitted (E2, E4); with epoch 0 always.
 
     The last epoch is that of the endpoint's row, which outlives the connection: a process that dies and comes back after its connection
     has ended is another one too (6.9).
     """
-    endpoint = instance.endpoints.get(fact.endpoint)
-    if endpoint is None or (endpoint.boot_epoch == fact.boot_epoch and fact.boot_epoch != 0):
-        return
-    _wipe(step, endpoint, WipeCause.EPOCH_CHANGED if fact.boot_epoch else WipeCause.NO_EPOCH)
+    if is_another_process(instance, fact):
+        cause = WipeCause.EPOCH_CHANGED if fact.boot_epoch else WipeCause.NO_EPOCH
+        _wipe(step, instance.endpoints[fact.endpoint], cause)
 
 
 def wipe_gone(step: Step, worker: Worker) -> None:
@@ -127,12 +133,12 @@ def _wipe(step: Step, endpoint: Endpoint, cause: WipeCause) -> None:
 
 
 def note_flap(step: Step, instance: Instance, name: str) -> None:
-    """Warn of an endpoint whose process restarts over and over, once per cool-down (F-2, F-3). Called once it is admitted."""
+    """Warn of an endpoint whose process restarts over and over, once per cool-down (F-2, F-3). Called once another one is admitted."""
     config = instance.config.locality
     endpoint = instance.endpoints[name]
     since_us = step.now_us - config.flap_window_s * SECOND_US
     recent = [at_us for at_us in endpoint.changes if at_us >= since_us]
-    if len(recent) < config.flap_threshold or recent[-1] != step.now_us:
+    if len(recent) < config.flap_threshold:
         return
     flapped_at_us = endpoint.flapped_at_us
     if flapped_at_us is None or step.now_us - flapped_at_us >= config.flap_cooldown_s * SECOND_US:
@@ -155,7 +161,7 @@ def complete_recovery(step: Step) -> None:
 def sweep(step: Step, endpoint: Endpoint) -> None:
     """Nobody came back for it: forget it (PM9)."""
     shard = step.shard
-    if has_something(endpoint) and is_unconfirmed(shard, endpoint):
+    if is_waited_for(shard, endpoint):
         cause, since_us = SweepCause.NEVER_RECONNECTED, shard.recovered_at_us
     else:
         cause, since_us = SweepCause.GONE, endpoint.gone_at_us

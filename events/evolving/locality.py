@@ -89,21 +89,25 @@ def _acknowledged(shard: Shard, event: e.BlobsStableAcknowledged) -> None:
     instance = shard.instances[event.instance]
     endpoint = instance.endpoints[event.endpoint]
     _let_go(instance, endpoint, (event.chunk_seq,))
-    endpoint.due = ()
-    if event.chunk_seq <= endpoint.resent_through and endpoint.unacknowledged is not None:
-        # One of those sent again: the next one that was sent before this connection goes out.
-        later = (seq for seq in endpoint.unacknowledged if seq > endpoint.resent_through)
-        following = next(later, None)
-        if following is not None and following <= endpoint.owed_through:
-            endpoint.due = (following,)
-            endpoint.resent_through = following
+    _resend_next(endpoint, int(event.chunk_seq <= endpoint.resent_through))
 
 
 def _chunks_dropped(shard: Shard, event: e.StableChunksDropped) -> None:
     instance = shard.instances[event.instance]
     endpoint = instance.endpoints[event.endpoint]
-    waiting = endpoint.unacknowledged or {}
-    _let_go(instance, endpoint, [seq for seq in waiting if seq <= event.through_seq])
+    dropped = [seq for seq in endpoint.unacknowledged or () if seq <= event.through_seq]
+    _let_go(instance, endpoint, dropped)
+    # Nobody will acknowledge those that were on their way again, so others go out in their place.
+    _resend_next(endpoint, sum(seq <= endpoint.resent_through for seq in dropped))
+
+
+def _resend_next(endpoint: Endpoint, chunks: int) -> None:
+    """So many of those sent again wait no more: as many others that were sent before this connection go out (S-5)."""
+    waiting = endpoint.unacknowledged or ()
+    later = (seq for seq in waiting if endpoint.resent_through < seq <= endpoint.owed_through)
+    endpoint.due = tuple(islice(later, chunks))
+    if endpoint.due:
+        endpoint.resent_through = endpoint.due[-1]
 
 
 def _let_go(instance: Instance, endpoint: Endpoint, seqs: Iterable[int]) -> None:
@@ -119,6 +123,7 @@ def _let_go(instance: Instance, endpoint: Endpoint, seqs: Iterable[int]) -> None
             del instance.stable[seq]
     if not waiting:
         endpoint.unacknowledged = None
+    endpoint.due = ()
 
 
 def _locality_wiped(shard: Shard, event: e.LocalityWiped) -> None:

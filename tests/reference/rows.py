@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from events.state import Operation, Shard
+from events.state import Operation, Report, Shard
 
 
 def operation_row(operation: Operation) -> dict[str, Any]:
@@ -14,12 +14,22 @@ def operation_row(operation: Operation) -> dict[str, Any]:
     return row
 
 
+def plain_row(row: Any) -> dict[str, Any]:
+    """Every field of a row that refers to no other row; keys that stand for an ordered set as a list, a row within it like itself."""
+    values = {name: getattr(row, name) for name in row.__slots__}
+    return {
+        name: list(value) if isinstance(value, dict) else plain_row(value) if isinstance(value, Report) else value
+        for name, value in values.items()
+    }
+
+
 def rows_of(shard: Shard) -> dict[str, Any]:
     """All rows, in plain comparable values."""
     return {
         "seq": shard.seq,
         "now_us": shard.now_us,
         "position": shard.position,
+        "leader": (shard.leader_epoch, shard.elected_seq, shard.recovers_at, shard.recovered_at_us),
         "requirements": shard.requirements,
         "parked_keys": list(shard.parked_keys),
         "ignored": dict(shard.ignored),
@@ -79,6 +89,9 @@ def rows_of(shard: Shard) -> dict[str, Any]:
                     }
                     for worker in instance.workers.values()
                 },
+                "endpoints": [plain_row(endpoint) for endpoint in instance.endpoints.values()],
+                "stable": [plain_row(chunk) for chunk in instance.stable.values()],
+                "broadcasts": list(instance.broadcasts.items()),
             }
             for instance in shard.instances.values()
         },

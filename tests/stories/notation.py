@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from events import events as e
 from events import facts as f
 from events.codec import canonical_requirements
+from events.payloads import digests_of
 from events.reasons import CacheAnswer, DeclineReason, Outcome, RunResult, UpstreamState
 from events.values import NO_DIGEST, NO_USAGE, Digest, Usage
 
@@ -285,9 +286,9 @@ def alive(seconds: float) -> Step:
     return step
 
 
-def restart() -> Step:
-    """The state is thrown away and rebuilt from the records."""
-    return lambda story: story.restart()
+def restart(waiting: int = 0) -> Step:
+    """The state is thrown away and rebuilt from the records; so many of the facts (and ticks) to come waited for the new leader."""
+    return lambda story: story.restart(waiting)
 
 
 def line(event: e.Event, names: dict[int, str], dispatches: dict[int, str]) -> str:
@@ -380,5 +381,26 @@ def line(event: e.Event, names: dict[int, str], dispatches: dict[int, str]) -> s
             return "no workers" if event.no_workers else f"nobody could serve {', '.join(event.properties)}"
         case e.DemandSatisfiable():
             return "somebody could serve it"
+        case e.BlobsAvailable():
+            kind, end = ("full" if event.full else "delta"), (", the last" if event.last else "")
+            return f"{event.endpoint} reports {event.report}.{event.chunk}: {kind}{end}"
+        case e.BlobsEvicted():
+            return f"{event.endpoint} evicted {len(digests_of(event.digests))}"
+        case e.PeerFetchFailed():
+            return f"{event.endpoint} lost a blob: {event.failure.name.lower()}"
+        case e.BlobsStable():
+            return f"stable {event.broadcast}.{event.sequence}{', the last' if event.last else ''}"
+        case e.BlobsStableAcknowledged():
+            return f"{event.endpoint} acknowledges a chunk"
+        case e.StableChunksDropped():
+            return f"{event.endpoint} owes too much: {event.chunks} dropped"
+        case e.LocalityWiped():
+            return f"{event.endpoint} wiped: {event.cause.name.lower()}"
+        case e.EndpointConfirmed():
+            return f"{event.endpoint} confirmed"
+        case e.EndpointSwept():
+            return f"{event.endpoint} swept: {event.cause.name.lower()}"
+        case e.WorkerFlapping():
+            return f"{event.endpoint} flaps: {event.changes} changes in {event.within_us / 1_000_000:g} s"
         case _:
             return type(event).__name__

@@ -77,9 +77,9 @@ class Story:
         self.now_us += by_us
         self._learn(self.rehearsal.run_until(self.now_us))
 
-    def restart(self) -> None:
-        """Rebuild the state from the records."""
-        self._learn(self.rehearsal.restart())
+    def restart(self, waiting: int = 0) -> None:
+        """Rebuild the state from the records; so many of the facts to come waited for the new leader."""
+        self._learn(self.rehearsal.restart(waiting=waiting))
 
     def new_connection(self, endpoint: str) -> int:
         """A connection id that was not there before."""
