@@ -11,8 +11,6 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from events.values import Digest
-from streams.digests import in_url
 from streams.errors import StreamError
 
 Answer = dict[str, Any]
@@ -192,9 +190,9 @@ class Views:
             if more:
                 after = answer["operations"][-1]["operation_id"]
 
-    def locality_holders(self, digest: Digest, *, instance: str | None = None) -> Answer:
-        """Who has this blob."""
-        return self.get(f"/locality/holders/{in_url(digest)}", instance=instance)
+    def locality_holders(self, digest: str, *, instance: str | None = None) -> Answer:
+        """Who has this blob, named by HASH/SIZE."""
+        return self.get(f"/locality/holders/{quote(digest.replace('/', '-'), safe='')}", instance=instance)
 
     def locality_endpoint(
         self, instance: str, endpoint: str, *, blobs: int | None = None, after: str | None = None

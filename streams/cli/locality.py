@@ -55,7 +55,7 @@ def holders(digest: Digest, instance: str | None, output: str, watch: float | No
         Column("blobs_url", "fetch from"),
     ]
     show(
-        lambda: views.locality_holders(digest, instance=instance),
+        lambda: views.locality_holders(str(digest), instance=instance),
         output,
         lambda answer: [{**row, "state": _state(row)} for row in answer["holders"]],
         columns,
