@@ -14,7 +14,8 @@ from events.events import EVENT_KINDS
 from events.indexing import has_something, is_unconfirmed
 from events.reasons import RequeueCause
 from events.state import Instance, Operation, Shard, Stage, Worker
-from projections import answers, fleet, keys, locality
+from events.values import Holding
+from projections import answers, explain, fleet, keys, locality
 from projections.fold import FOLDS
 from projections.position import Taken, take
 from projections.rows import MemoryRows
@@ -317,6 +318,24 @@ def test_a_held_worker_that_refuses_when_drained_is_capped_in_both_folds() -> No
     assert "reserved_for" not in fleet.workers(table)[0]
     assert answers.holds(table) == []
     assert answers.instances(table)[0]["hold_ends"]["unfit"]["count"] == 1
+
+
+def test_a_dispatch_says_who_held_its_inputs_and_what_that_saved() -> None:
+    history = History(1, configure=False)
+    history.decide(f.Configured("main", '{"kind":"simple"}'))
+    history.decide(f.WorkerConnected("main", "w", 1, 1, (("cpu_millis", "2000"),), blobs_url="http://w:81"))
+    history.decide(f.ActionQueued("main", "one", canonical_requirements([("cpu_millis", "1000")])))
+    (dispatched,) = [event for event in history.events if isinstance(event, e.OperationDispatched)]
+    dispatched.holders, dispatched.saved_bytes = (Holding("w", 70), Holding("v", 5)), 70
+    table = folded(history)
+    (operation,) = answers.operations(table)
+    said = [{"endpoint": "w", "bytes": 70}, {"endpoint": "v", "bytes": 5}]
+    assert (operation["holders"], operation["saved_bytes"]) == (said, 70)
+    row = answers.lookup(table, "one", "main")
+    assert row is not None
+    explained = explain.explain_operation(table, row)
+    assert (explained["runs"]["holders"], explained["runs"]["saved_bytes"]) == (said, 70)
+    assert fleet.workers(table)[0]["blobs_url"] == "http://w:81"
 
 
 def test_parked_keys_stand_in_the_table_until_they_are_released() -> None:
