@@ -37,6 +37,9 @@ from streams.web import Views
 LEAD_S: Final = 1.0
 """How long the direct reader follows the tail between two looks at how far it is behind."""
 
+END_S: Final = 2.0
+"""How long a read that is cancelled may take to end."""
+
 _log = logging.getLogger("headway.state_table")
 
 Result = TypeVar("Result")
@@ -153,7 +156,7 @@ class LocalTables:
         for reading in self.readings.values():
             self._stop(reading)
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=END_S)
         for reading in self.readings.values():
             await reading.reader.close()
         await self.log.close()

@@ -159,7 +159,10 @@ class StateTable:
         """The group decides anew whose the shards are; until it has, this process reads and answers for them by itself."""
         ours = self._assigned.intersection(shards)
         self._assigned -= ours
-        self.tables.read_alone(ours)
+        if self.app.should_stop:
+            self.tables.let_go(ours)
+        else:
+            self.tables.read_alone(ours)
 
     async def _keep(self, shard: int, reading: Reading) -> None:
         """Keep one assigned shard up to date until somebody else does."""
