@@ -212,3 +212,73 @@ def test_the_summary_counts_what_was_forgotten():
 
 def test_the_same_lines_give_the_same_bytes():
     assert decide(WORKER, ACTION, RESTART)[1].stdout == decide(WORKER, ACTION, RESTART)[1].stdout
+
+
+# -- who holds what an action needs ---------------------------------------------------------------------------------------------
+
+BLOB = "64" * 32 + "/5000"
+
+
+def preferring(from_bytes):
+    config = {"kind": "simple", "locality": {"prefer_from_bytes": from_bytes}}
+    return {"at_us": 1_000_000, "kind": "Configured", "instance": "main", "config": config}
+
+
+def with_inputs(name, *, cpu="1000"):
+    needs = [{"name": "cpu_millis", "value": cpu}]
+    return {
+        "kind": "ActionQueued", "client_operation_id": name, "requirements": needs, "argv": ["true"], "inputs": [BLOB]
+    }  # fmt: skip
+
+
+W1, W2 = {**WORKER, "at_us": 1_000_000}, {**WORKER, "endpoint": "w2", "connection_id": 2}
+W2_HOLDS = {
+    "kind": "BlobsAvailable", "endpoint": "w2", "connection_id": 2, "report": 1, "full": True, "last": True, "added": [BLOB]
+}  # fmt: skip
+
+
+def dispatched(*lines):
+    """(endpoint, holders, saved bytes) of each dispatch."""
+    events, _ = decide(*lines)
+    return [
+        (event["endpoint"], event["holders"], event["saved_bytes"])
+        for event in events
+        if event["kind"] == "OperationDispatched"
+    ]
+
+
+HELD = [{"endpoint": "w2", "bytes": 5000}]
+
+
+def test_an_action_goes_where_its_inputs_are_also_after_a_restart():
+    lines = [preferring(5000), W1, W2, W2_HOLDS, with_inputs("a"), RESTART, with_inputs("b")]
+    assert dispatched(*lines) == [("w2", HELD, 5000)] * 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([preferring(5001), W1, W2, W2_HOLDS, with_inputs("a")], ("w1", HELD, 0)),
+        ([preferring(None), W1, W2, W2_HOLDS, with_inputs("a")], ("w1", [], 0)),
+        (
+            [preferring(1), W1, W2, W2_HOLDS, {"kind": "WorkerDrained", "endpoint": "w2"}, with_inputs("a")],
+            ("w1", HELD, 0),
+        ),
+        (
+            [preferring(1), W1, W2, W2_HOLDS, {"kind": "WorkerGone", "endpoint": "w2"}, with_inputs("a")],
+            ("w1", [], 0),
+        ),
+        (
+            [preferring(1), W1, W2, W2_HOLDS, {**W2, "connection_id": 3, "boot_epoch": 2}, with_inputs("a")],
+            ("w1", [], 0),
+        ),
+    ],
+    ids=["below the threshold", "without the option", "draining", "gone", "another boot epoch"],
+)
+def test_otherwise_the_strategy_decides(lines, expected):
+    assert dispatched(*lines) == [expected]
+
+
+def test_a_full_holder_is_not_waited_for():
+    lines = [preferring(1), W1, W2, W2_HOLDS, with_inputs("fills", cpu="8000"), with_inputs("a")]
+    assert dispatched(*lines) == [("w2", HELD, 5000), ("w1", HELD, 0)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,15 @@ from events import facts as f
 from events.codec import canonical_requirements
 from events.deciding import placing
 from events.payloads import command_bytes, digests_bytes
-from events.state import Operation
-from events.values import Digest, Holding
-from projections.rows import MemoryRows
+from events.values import Holding
 from streams import own_holders
 from streams.decider import Decider
 from streams.errors import LogUnavailable, OutcomeUnknown, Refused
-from streams.health import DeciderStats
-from streams.holders import Diverged, FoldedHolders, prefers, sets_preference
+from streams.holders import FoldedHolders
 from streams.own_holders import OwnHolders
-from streams.rehearsal import Rehearsal
 from streams.store import Store, StoreDamaged
-from streams.topics import EVENTS
 from tests.streams.deciding import (
     Clock,
-    Cluster,
     assert_exactly_once,
     configured,
     decide_all,
@@ -37,79 +30,22 @@ from tests.streams.deciding import (
     running,
     until,
 )
-
-D, E = Digest(b"d" * 32, 1_000), Digest(b"e" * 32, 4_000)
-PREFER = configured(locality={"prefer_from_bytes": 1})
-DO_NOT = configured()
-CONNECTIONS = {"w1": 7, "w2": 8, "w3": 9}
-
-
-def worker(endpoint: str, boot_epoch: int = 1, connection_id: int = 0) -> f.WorkerConnected:
-    number = connection_id or CONNECTIONS[endpoint]
-    return f.WorkerConnected("main", endpoint, boot_epoch, number, (("cpu_millis", "64000"),))
-
-
-def holds(endpoint: str, *digests: Digest, report: int = 1) -> f.BlobsAvailable:
-    return f.BlobsAvailable("main", endpoint, CONNECTIONS[endpoint], report, full=True, added=digests_bytes(digests))
-
-
-def action(name: str, *inputs: Digest, cpu_millis: int = 100) -> f.ActionQueued:
-    requirements = canonical_requirements([("cpu_millis", str(cpu_millis))])
-    return f.ActionQueued("main", name, requirements, command=command_bytes(["true"], (), inputs))
-
-
-def dispatches(cluster: Cluster) -> dict[str, e.OperationDispatched]:
-    """The last dispatch of each operation, by client_operation_id."""
-    names: dict[int, str] = {}
-    found = {}
-    for event in cluster.events():
-        if isinstance(event, e.OperationQueued):
-            names[event.operation_id] = event.client_operation_id
-        elif isinstance(event, e.OperationDispatched):
-            found[names[event.operation_id]] = event
-    return found
-
-
-def went(cluster: Cluster) -> dict[str, str]:
-    return {name: event.endpoint for name, event in dispatches(cluster).items()}
-
-
-def assert_exact(cluster: Cluster) -> None:
-    """Each dispatch holds the answer of the events before it, under a configuration that asks; and nothing under any other."""
-    held = FoldedHolders(MemoryRows(), 0)
-    operations: dict[int, e.OperationQueued] = {}
-    asks = False
-    answered = 0
-    for event in cluster.events():
-        if isinstance(event, e.Configured):
-            asks = sets_preference(event.config_json)
-        elif isinstance(event, e.OperationQueued):
-            operations[event.operation_id] = event
-        elif isinstance(event, e.OperationDispatched):
-            queued = operations[event.operation_id]
-            asked = Operation(0, queued.instance, "", 0, 0, 0, 0, 0, None, queued.command)  # type: ignore[arg-type]
-            due = held.most_bytes(asked) if asks else ()
-            assert event.holders == due, f"{queued.client_operation_id}: {event}"
-            saved = dict(due).get(event.endpoint, 0)
-            assert event.saved_bytes == saved
-            answered += bool(due)
-        held.see([event])
-    assert answered, "no dispatch had holders: this proved nothing"
-
-
-def below(path: Path) -> list[str]:
-    """The names in a directory."""
-    return sorted(each.name for each in path.iterdir())
-
-
-async def cluster_with(*facts: f.Fact, **options: object) -> Cluster:
-    cluster = await Cluster.start(**options)
-    await cluster.put(*facts)
-    return cluster
-
-
-WORLD: Sequence[f.Fact] = (PREFER, worker("w1"), worker("w2"), holds("w2", D), action("a", D))
-
+from tests.streams.preferring import (
+    CONNECTIONS,
+    DO_NOT,
+    PREFER,
+    WORLD,
+    D,
+    E,
+    action,
+    assert_exact,
+    below,
+    cluster_with,
+    dispatches,
+    holds,
+    went,
+    worker,
+)
 
 # -- exact ----------------------------------------------------------------------------------------------------------------
 
@@ -185,19 +121,6 @@ async def test_the_pass_of_the_configuration_that_asks_first_is_answered_too() -
     assert went(cluster) == {"a": "w2"}
     assert one.stats.holders_unanswered == 0
     assert_exact(cluster)
-
-
-@pytest.mark.parametrize(
-    ("text", "sets"),
-    [
-        ('{"locality":{"prefer_from_bytes":1}}', True),
-        ('{"locality": {"prefer_from_bytes" : 4096}}', True),
-        ('{"locality":{"prefer_from_bytes":null}}', False),
-        ("{}", False),
-    ],
-)
-def test_whether_a_configuration_asks_is_told_by_its_text(text: str, sets: bool) -> None:
-    assert sets_preference(text) is sets
 
 
 # -- aborted, written off, unknown ------------------------------------------------------------------------------------------------
@@ -448,68 +371,3 @@ async def test_leader_and_standby_share_a_home_and_the_standby_knows_what_the_le
 def taking_over(standby: Decider, clock: Clock) -> bool:
     clock.now_us += 100_000
     return standby.stats.takeovers == 1
-
-
-# -- the fold itself -------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_gap_in_the_log_is_no_place_to_go_on() -> None:
-    cluster = await cluster_with(*WORLD)
-    await decide_all(cluster)
-    first, _, third, *_ = cluster.records(EVENTS)
-    held = FoldedHolders(MemoryRows(), 0)
-    held.take(first)
-    with pytest.raises(Diverged, match=r"event 3 at offset .* follows event 1") as caught:
-        held.take(third)
-    assert caught.value.reason == "gap"
-
-
-async def test_a_discard_goes_back_to_the_last_commit() -> None:
-    cluster = await cluster_with(*WORLD)
-    await decide_all(cluster)
-    *before, last = cluster.records(EVENTS)
-    rows = MemoryRows()
-    held = FoldedHolders(rows, 0)
-    for record in before:
-        held.take(record)
-    held.write()
-    kept, seq, chain = dict(rows.by_key), held.seq, held.chain
-    asked = Operation(0, "main", "", 0, 0, 0, 0, 0, None, command_bytes(["true"], (), [D]))  # type: ignore[arg-type]
-    held.see([e.BlobsEvicted(seq + 1, 0, 9, "main", "w2", 8, digests_bytes([D]))])
-    assert held.most_bytes(asked) == ()
-    held.discard()
-    assert (held.seq, held.chain, rows.by_key) == (seq, chain, kept)
-    assert held.most_bytes(asked) == (Holding("w2", 1_000),)
-    assert held.take(last), "it goes on where the log does"
-
-
-async def test_records_that_were_folded_before_change_nothing() -> None:
-    cluster = await cluster_with(*WORLD)
-    await decide_all(cluster)
-    records = cluster.records(EVENTS)
-    rows = MemoryRows()
-    held = FoldedHolders(rows, 0)
-    taken = [held.take(record) for record in [*records, *records]]
-    held.write()
-    assert taken == [True] * len(records) + [False] * len(records)
-    again = FoldedHolders(rows, 0)
-    assert (again.seq, again.chain, again.met) == (held.seq, held.chain, False)
-    assert again.read_from <= records[-1].offset
-    assert [again.take(record) for record in records] == [False] * len(records)
-    assert again.met
-
-
-def test_only_an_instance_that_asks_makes_it_kept() -> None:
-    rehearsal = Rehearsal()
-    rehearsal.take(DO_NOT, 1_000)
-    assert not prefers(rehearsal.shard)
-    rehearsal.take(PREFER, 2_000)
-    assert prefers(rehearsal.shard)
-
-
-async def test_an_action_without_inputs_has_no_holders() -> None:
-    own = OwnHolders(Cluster().log, 0, None, DeciderStats(0))
-    held = FoldedHolders(MemoryRows(), 0)
-    bare = Operation(0, "main", "", 0, 0, 0, 0, 0, None, command_bytes(["true"]))  # type: ignore[arg-type]
-    assert held.most_bytes(bare) == ()
-    assert own.asked.most_bytes(bare) == ()
