@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 from events import events as e
 from events import facts as f
 from events.payloads import digests_bytes
-from events.reasons import FetchFailure
+from events.reasons import FetchFailure, IgnoreReason, RejectReason
 from events.state import Endpoint
 from events.values import Digest
-from projections import locality
+from projections import keys, locality
 from projections.rows import MemoryRows
 from proto.gen.headway.v1 import commands_pb2
+from tests.reference.rows import rows_of
 from tests.stories.notation import MAIN, Step
 from tests.stories.read_side import table_of
 
@@ -175,3 +176,22 @@ def everything(story: "Story") -> dict[bytes, bytes]:
     rows = table_of(story).rows
     assert isinstance(rows, MemoryRows)
     return dict(rows.by_key)
+
+
+def changes_nothing(story: "Story", step: Step, line: str, reason: IgnoreReason | RejectReason) -> None:
+    """Take `step`: `line` is all it causes, its reason is counted once more, and no other row of core or read side changes."""
+    counted = story.rehearsal.shard.ignored if isinstance(reason, IgnoreReason) else story.rehearsal.shard.rejected
+    core, rows, count, records = _other_rows(story), everything(story), counted[reason], sent(story)
+    story.when().then()
+    story.when(step).then(line)
+    assert counted[reason] == count + 1
+    assert _other_rows(story) == core
+    after = everything(story)
+    changed = {key[4:5] for key in rows.keys() | after.keys() if rows.get(key) != after.get(key)}
+    assert changed == {keys.SHARD, keys.COUNTER}
+    assert sent(story) == records, "nobody is told anything"
+
+
+def _other_rows(story: "Story") -> dict[str, object]:
+    rows = rows_of(story.rehearsal.shard)
+    return {name: value for name, value in rows.items() if name not in ("seq", "position", "ignored", "rejected")}
