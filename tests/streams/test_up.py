@@ -151,3 +151,17 @@ async def test_the_command_says_that_nothing_is_kept_and_ends_on_sigterm(tmp_pat
     assert f"http://127.0.0.1:{port}/v1/facts" in lines[4]
     assert lines[5] == "stopped; nothing was kept\n"
     assert os.listdir(tmp_path) == []
+
+
+async def test_facts_are_taken_while_the_views_are_still_closed() -> None:
+    """Neither workers nor producers wait for the read side."""
+    embedded = await Embedded.start({"main": None}, shards=1, web_port=0)
+    stop = asyncio.Event()
+    stop.set()
+    try:
+        async with aiohttp.ClientSession() as http:
+            assert (await ask(http, embedded, "/v1/queue"))["error"] == "not-ready"
+            status, text = await post(http, embedded, action("early", "true"))
+            assert (status, json.loads(text)["shard"]) == (200, 0)
+    finally:
+        await embedded.run(stop)

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from streams.views import NotInTable, TableBehind, ViewRefused, Views, ViewsUnreachable
+from streams.views import NotInTable, NotReady, TableBehind, ViewRefused, Views, ViewsUnreachable
 
 
 @pytest.fixture
@@ -86,3 +86,22 @@ def test_a_position_is_waited_for_and_given_up_in_time(answering):
         views.wait_for(1, 6, timeout_s=0.1)
     with pytest.raises(TableBehind, match="seq 0 of shard 7"):
         views.wait_for(7, 1, timeout_s=0.1)
+
+
+NOT_READY = json.dumps({"error": "not-ready", "message": "shard 0 stands at event 3, 4 left", "remedy": "Wait"})
+
+
+def test_too_early_is_an_error_of_its_own_with_how_far_it_is(answering):
+    with pytest.raises(NotReady, match="not ready yet: shard 0 stands at event 3, 4 left"):
+        answering(lambda path: (503, NOT_READY)).queue()
+
+
+def test_readiness_is_waited_for_and_given_up_in_time(answering):
+    answers = iter([(503, NOT_READY), (503, NOT_READY), (200, "{}")])
+    answering(lambda path: next(answers)).wait_until_ready(timeout_s=5)
+    with pytest.raises(NotReady, match="4 left"):
+        answering(lambda path: (503, NOT_READY)).wait_until_ready(timeout_s=0.1)
+    with pytest.raises(ViewsUnreachable):
+        Views("http://127.0.0.1:1").wait_until_ready(timeout_s=0.1)
+    with pytest.raises(ViewRefused, match="answered 500"):
+        answering(lambda path: (500, "")).wait_until_ready(timeout_s=5)
