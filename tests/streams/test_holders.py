@@ -15,7 +15,7 @@ from streams.own_holders import OwnHolders
 from streams.rehearsal import Rehearsal
 from streams.topics import EVENTS
 from tests.streams.deciding import Cluster, decide_all
-from tests.streams.preferring import DO_NOT, PREFER, WORLD, D, cluster_with
+from tests.streams.preferring import DO_NOT, PREFER, WORLD, D, action, cluster_with, holds
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,21 @@ async def test_a_gap_in_the_log_is_no_place_to_go_on() -> None:
     with pytest.raises(Diverged, match=r"event 3 at offset .* follows event 1") as caught:
         held.take(third)
     assert caught.value.reason == "gap"
+
+
+async def test_another_event_of_the_same_seq_is_another_log() -> None:
+    """Also where nothing follows it that could fail to chain."""
+    one, other = await cluster_with(*WORLD), await cluster_with(*WORLD[:3], holds("w1", D), action("a", D))
+    await decide_all(one)
+    await decide_all(other)
+    held = FoldedHolders(MemoryRows(), 0)
+    for record in one.records(EVENTS):
+        held.take(record)
+    *before, last = other.records(EVENTS)
+    assert [held.take(record) for record in before] == [False] * len(before)
+    with pytest.raises(Diverged) as caught:
+        held.take(last)
+    assert caught.value.reason == "other_chain"
 
 
 async def test_a_discard_goes_back_to_the_last_commit() -> None:

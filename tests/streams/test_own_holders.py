@@ -19,6 +19,7 @@ from streams.errors import LogUnavailable, OutcomeUnknown, Refused
 from streams.holders import FoldedHolders
 from streams.own_holders import OwnHolders
 from streams.store import Store, StoreDamaged
+from streams.topics import EVENTS
 from tests.streams.deciding import (
     Clock,
     assert_exactly_once,
@@ -144,6 +145,38 @@ async def test_what_an_unanswered_commit_held_counts_only_where_it_is_in_the_log
     assert_exactly_once(cluster)
 
 
+async def test_what_an_aborted_transaction_held_is_never_kept_for_what_came_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One event was seen and aborted, and the one of its `seq` in the log is another: the next leader's election."""
+    cluster = await cluster_with(PREFER, worker("w1"), worker("w2"))
+    last: list[e.Event] = []
+    kept: list[e.Event] = []
+    fold, commit = FoldedHolders._fold, FoldedHolders.commit
+
+    def noting(self: FoldedHolders, event: e.Event) -> None:
+        last[:] = [event]
+        fold(self, event)
+
+    def keeping(self: FoldedHolders, chain: bytes, events: int) -> None:
+        kept.extend(last)
+        commit(self, chain, events)
+
+    monkeypatch.setattr(FoldedHolders, "_fold", noting)
+    monkeypatch.setattr(FoldedHolders, "commit", keeping)
+    one = decider(cluster.log)
+    async with running(one):
+        await decided(one, cluster)
+        cluster.log.fail_next_append(OutcomeUnknown, committed=False)
+        await cluster.put(holds("w2", D))
+        await decided(one, cluster)
+        await cluster.put(action("a", D))
+        await decided(one, cluster)
+    in_log = cluster.events()
+    assert kept
+    assert kept == [in_log[event.seq - 1] for event in kept]
+
+
 async def test_a_fact_that_is_written_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails after its events were seen: the blobs it spoke of are nobody's, and the next actions are answered exactly."""
     cluster = await cluster_with(PREFER, worker("w1"), worker("w2"), worker("w3"), holds("w3", D))
@@ -226,6 +259,21 @@ async def test_a_store_that_is_ahead_of_the_log_is_dropped_and_made_again(tmp_pa
     one = await decide_all(cluster, data_dir=tmp_path)
     assert one.stats.holders_dropped == {"ahead_of_log": 1}
     assert went(cluster) == {"a": "w2"}
+    assert_exact(cluster)
+
+
+async def test_a_store_that_is_ahead_is_found_also_where_the_log_has_as_many_offsets(tmp_path: Path) -> None:
+    """Every transaction takes an offset more, so offsets alone do not say it: the log ends before the store's last event."""
+    ahead = await cluster_with(*WORLD, *(action(f"more{number}", D) for number in range(5)))
+    await decide_all(ahead, data_dir=tmp_path)
+    cluster = await cluster_with(*WORLD, *[f.Tick()] * 6)
+    await decide_all(cluster, most_facts=1)
+    assert cluster.fold().shard.seq + 1 < ahead.fold().shard.seq
+    assert cluster.records(EVENTS)[-1].offset > ahead.records(EVENTS)[-1].offset
+    await cluster.put(action("b", D))
+    one = await decide_all(cluster, data_dir=tmp_path)
+    assert one.stats.holders_dropped == {"ahead_of_log": 1}
+    assert went(cluster) == {"a": "w2", "b": "w2"}
     assert_exact(cluster)
 
 
