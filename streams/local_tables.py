@@ -114,16 +114,18 @@ class LocalTables:
     async def recover(self) -> None:
         """Open the store and begin to read the shards that it holds. Returns before they have caught up.
 
+        A log that does not answer is waited for: the API listens meanwhile, and locality opens in its time.
+
         Raises:
-            NoSuchTopic, StoreLocked, LogUnavailable, StoreDamaged: the store cannot be opened for this log.
+            NoSuchTopic, StoreLocked, StoreDamaged: the store cannot be opened for this log.
         """
         async with self._recovering:
             if self._store is not None:
                 return
-            topics = await self.log.describe_topics()
+            topics = await self._waited_for(self.log.describe_topics)
             if EVENTS not in topics:
                 raise NoSuchTopic(EVENTS, topics)
-            cluster_id = await self.log.cluster_id()
+            cluster_id = await self._waited_for(self.log.cluster_id)
             store = Store.open(self.place.data_dir, cluster_id=cluster_id, topic_id=topics[EVENTS].topic_id)
             try:
                 held = [shard for shard in range(topics[EVENTS].partitions) if store.table(shard).shard.seq]
@@ -222,6 +224,12 @@ class LocalTables:
         say(_log, logging.INFO, "caught up", shard=shard, events=folded, took_ms=took_ms, seq=seq)
 
     async def patiently(self, reader: ShardReader, ask: Callable[[], Awaitable[Result]]) -> Result:
+        """Ask what reads a shard; again and again over a new connection while the log does not answer."""
+        return await self._waited_for(ask, reader.forget_connection)
+
+    async def _waited_for(
+        self, ask: Callable[[], Awaitable[Result]], forget: Callable[[], Awaitable[None]] | None = None
+    ) -> Result:
         """Ask again while the log does not answer: an outage of the broker is waited out, not died of."""
         waiting_since_s: float | None = None
         while True:
@@ -233,7 +241,8 @@ class LocalTables:
                     waiting_since_s = now_s
                 waited_s = round(now_s - waiting_since_s)
                 say(_log, logging.WARNING, "waiting for the log", waited_s=waited_s, because=error.message)
-                await reader.forget_connection()
+                if forget is not None:
+                    await forget()
                 await asyncio.sleep(1.0)
             else:
                 if waiting_since_s is not None:
@@ -264,7 +273,7 @@ class LocalTables:
                 "reading a shard ended", RuntimeError(f"shard {shard} is answered for, and nothing keeps it up to date")
             )
 
-    # -- what the views see (streams.web.ReadSide) ----------------------------------------------------------------------------
+    # -- what the views see (streams.read_side.ReadSide) ----------------------------------------------------------------------------
 
     @property
     def rows(self) -> Rows:

@@ -172,13 +172,26 @@ async def test_readiness_opens_after_30_s_for_locality_only(process: Process, va
         assert (status, answer["complete"]) == (200, True), path
 
 
-async def test_locality_opens_after_30_s_even_where_the_log_does_not_answer(process: Process) -> None:
-    """Nothing is known then, and the answer says so: an index fails open."""
+async def test_locality_opens_after_30_s_even_where_the_log_does_not_answer(
+    process: Process, values: list[bytes]
+) -> None:
+    """Nothing is known then, and the answer says so: an index fails open. The log is waited for, and read when it answers."""
+    process.log.cut()
     await process.listen()
+    recovering = asyncio.create_task(process.tables.recover())
     process.now_s = LOCALITY_AFTER_S
     status, answer = await process.ask(LOCALITY[1])
     assert (status, answer["holders"], answer["complete"]) == (200, [], False)
-    assert (await process.ask("/v1/workers"))[0] == 503
+    status, answer = await process.ask("/v1/workers")
+    assert status == 503
+    assert "has not answered yet" in answer["message"]
+    assert not recovering.done()
+    process.log.mend()
+    await asyncio.wait_for(recovering, DEADLINE_S)
+    process.tables.read_alone([0])
+    process.log.allowed = len(values)
+    assert await process.tables.wait_until_open(DEADLINE_S)
+    assert (await process.ask("/v1/workers"))[0] == 200
 
 
 async def test_stop_during_recovery_exits_cleanly(process: Process, values: list[bytes]) -> None:
