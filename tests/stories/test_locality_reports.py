@@ -1,4 +1,4 @@
-"""What workers say that they hold (PM8, A-1, PM11): reports in chunks, evictions, failed fetches; and everything that may be wrong with them."""
+"""What workers say that they hold (PM8, A-1, PM11): reports in chunks, evictions, failed fetches, and all that may be wrong with them."""
 
 import pytest
 
