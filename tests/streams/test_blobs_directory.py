@@ -75,7 +75,16 @@ def test_a_name_reads_back_and_so_does_what_events_print() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "abc-3", "a" * 64, "a" * 63 + "-3", "A" * 64 + "-3", "a" * 64 + "-03", "a" * 64 + "--3", "a" * 64 + f"-{2**63}"],
+    [
+        "",
+        "abc-3",
+        "a" * 64,
+        "a" * 63 + "-3",
+        "A" * 64 + "-3",
+        "a" * 64 + "-03",
+        "a" * 64 + "--3",
+        "a" * 64 + f"-{2**63}",
+    ],
 )
 def test_what_is_no_digest_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(UnreadableDigest, match="64 hex digits"):
