@@ -12,7 +12,6 @@ from events.decide import decide, elect
 from events.indexing import build_indexes
 from events.state import Shard
 from streams.log import Outgoing
-from tests.projections.chatter import Chatter
 from tests.properties.facts import CONFIGS, World
 
 
@@ -23,7 +22,6 @@ class History:
         self.shard = Shard()
         build_indexes(self.shard)
         self.world = World(random.Random(seed))
-        self.chatter = Chatter(random.Random(~seed), self.world)
         self.events: list[e.Event] = []
         self._chain, self._epoch = GENESIS_CHAIN, 0
         self._offset = 0
@@ -52,7 +50,6 @@ class History:
         events = decide(self.shard, fact, offset=self._offset, append_us=at_us, key=key)
         self._offset += 1
         self.world.see(events)
-        self.chatter.see(events)
         self._take(events)
 
     def run(self, facts: int) -> History:
@@ -60,8 +57,6 @@ class History:
         for _ in range(facts):
             append_us, fact = self.world.next()
             self.decide(fact, append_us)
-            if self.chatter.rng.random() < 0.25:
-                self.decide(self.chatter.next())
             if self.world.rng.random() < 0.005:
                 self.elect()
             if self.world.rng.random() < 0.01:  # the world drains often, and hardly ever meets a drained worker again

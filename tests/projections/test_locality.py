@@ -13,6 +13,7 @@ from projections import keys, locality
 from projections.locality_fold import LOCALITY_FOLDS
 from projections.rows import MemoryRows
 from projections.table import MissingRow, Table
+from proto.gen.headway.v1.rows_pb2 import LocalityRow
 from tests.projections.endpoints import Endpoints, blob, blobs, named
 
 
@@ -65,7 +66,9 @@ def test_a_newer_report_abandons_an_unfinished_one_and_what_it_named_stays(ends:
 def test_a_full_report_that_a_lost_connection_left_unfinished_takes_nothing(ends: Endpoints) -> None:
     ends.report("a", 1, (1, 2), full=True)
     ends.report("a", 2, (3,), full=True, last=False)
+    assert ends.view("a").named_since == 1
     ends.connect("a", connection=2)
+    assert ends.view("a").named_since == 0
     ends.report("a", 1, (4,))
     assert ends.held("a") == {1, 2, 3, 4}
     assert ends.view("a").report == 1
@@ -280,13 +283,32 @@ def test_blobs_that_come_and_go_do_not_pile_up(ends: Endpoints, monkeypatch: pyt
 
 def test_cleaning_waits_while_a_full_report_is_under_way(ends: Endpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("projections.inventory.SPARE_DIGESTS", 0)
-    ends.report("a", 1, (1, 2), full=True)
-    ends.report("a", 2, (3,), full=True, last=False)
-    ends.evict("a", 1, 3)  # three are listed, one counts
-    ends.miss("a", 2)
+    ends.report("a", 1, range(1, 9), full=True)
+    ends.report("a", 2, (9,), full=True, last=False)
+    ends.evict("a", *range(1, 8))  # nine are listed, two count
     ends.tick(3)
+    assert ends.stored(keys.CHUNK) == 2
     ends.report("a", 2, (4,), chunk=1, full=True)
-    assert ends.held("a") == {4}
+    assert ends.held("a") == {4, 9}
+
+
+def test_what_does_not_count_any_more_cannot_be_evicted_again(ends: Endpoints) -> None:
+    ends.report("a", 1, (1, 2, 3))
+    ends.wipe("a")
+    ends.evict("a", 1)
+    ends.miss("a", 2)
+    assert (ends.view("a").blobs, ends.view("a").garbage, ends.stats().garbage) == (0, 3, 3)
+    ends.tick()
+    assert (ends.stats().garbage, ends.stored(keys.PAIR)) == (0, 0)
+
+
+def test_what_no_cleaning_needed_is_not_saved_up(ends: Endpoints) -> None:
+    ends.report("a", 1, (1,))
+    ends.wipe("a")
+    ends.tick()
+    row = ends.table.find(ends.table.key(keys.LOCALITY), LocalityRow)
+    assert row is not None
+    assert row.credit == 0
 
 
 def test_most_bytes_ranks_connected_endpoints_of_the_instance_by_bytes_and_name(ends: Endpoints) -> None:
