@@ -41,7 +41,7 @@ KEPT_ROWS = 50_000
 """How many rows stay decoded between batches. Above it all are let go and read again when they are needed."""
 
 FULL_ROWS = 32_768
-"""So many changed rows are worth a write batch: whoever folds many events at once writes when `full`, and memory stays bounded."""
+"""So many rows that only pass through are worth a write batch: whoever folds many events at once writes when `full`."""
 
 
 class MissingRow(LookupError):
@@ -131,8 +131,8 @@ class Table:
 
     @property
     def full(self) -> bool:
-        """Whether so much has changed that it should be written before the next event is folded."""
-        return len(self._passing) + len(self._changed) >= FULL_ROWS
+        """Whether so many rows wait to be passed on that they should be written before the next event is folded."""
+        return len(self._passing) >= FULL_ROWS
 
     def scan(self, prefix: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, those above `after` only, in key order.
