@@ -14,6 +14,7 @@ from events.deciding import placing
 from events.payloads import command_bytes, digests_bytes
 from events.values import Holding
 from streams import own_holders
+from streams.crashing_log import Crash, CrashingLog, ProcessDied, When
 from streams.decider import Decider
 from streams.errors import LogUnavailable, OutcomeUnknown, Refused
 from streams.holders import FoldedHolders
@@ -21,6 +22,7 @@ from streams.own_holders import OwnHolders
 from streams.store import Store, StoreDamaged
 from streams.topics import EVENTS
 from tests.streams.deciding import (
+    DEADLINE_S,
     Clock,
     assert_exactly_once,
     configured,
@@ -47,6 +49,13 @@ from tests.streams.preferring import (
     went,
     worker,
 )
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaders wait as long as it takes, so that a busy machine changes no test; the tests of not waiting set their own."""
+    monkeypatch.setattr(own_holders, "WAIT_S", DEADLINE_S)
+
 
 # -- exact ----------------------------------------------------------------------------------------------------------------
 
@@ -211,6 +220,30 @@ async def test_facts_that_the_log_refuses_together_are_answered_one_by_one() -> 
     assert went(cluster) == {"a": "w2", "b": "w2"}
     assert one.stats.holders_dropped == {}
     assert_exact(cluster)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_death_at_any_commit_leaves_a_store_that_goes_on(when: When, tmp_path: Path) -> None:
+    facts = [
+        *WORLD,
+        action("b", D),
+        f.BlobsEvicted("main", "w2", CONNECTIONS["w2"], digests_bytes([D])),
+        action("c", D),
+    ]
+    for nth in range(4):
+        cluster = await cluster_with(*facts)
+        directory = tmp_path / str(nth)
+        log = CrashingLog(cluster.log, Crash(nth, when, of="append"))
+        with pytest.raises(ProcessDied):
+            async with running(decider(log, most_facts=3, data_dir=directory)):
+                await until(log.is_dead)
+        one = await decide_all(cluster, most_facts=3, data_dir=directory)
+        assert one.stats.holders_dropped == {}, f"commit {nth}"
+        assert one.stats.holders_unanswered == 0
+        assert went(cluster)["b"] == "w2"
+        assert dispatches(cluster)["c"].holders == ()
+        assert_exact(cluster)
+        assert_exactly_once(cluster)
 
 
 # -- kept --------------------------------------------------------------------------------------------------------------------
