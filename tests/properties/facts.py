@@ -11,6 +11,7 @@ from events import facts as f
 from events.codec import canonical_requirements
 from events.reasons import CacheAnswer, Outcome, RunResult, UpstreamState
 from events.values import NO_DIGEST, Digest, ResourceHint, Usage
+from tests.properties.blob_facts import BlobFacts
 
 INSTANCES = ("main", "night")
 SHAPES = (
@@ -27,7 +28,7 @@ SHAPES = (
 CONFIGS = (
     '{"kind":"simple","supported_platform_properties":{"zone":"exact","gpu":"minimum","flavour":"priority"},"max_job_retries":1}',
     '{"kind":"simple","allocation_strategy":"most_recently_used","supported_platform_properties":{"zone":"exact","gpu":"minimum"},'
-    '"max_worker_loss_retries":2,"max_free_requeues":2}',
+    '"max_worker_loss_retries":2,"max_free_requeues":2,"locality":{"max_unacknowledged_chunks":2,"never_reconnect_s":9}}',
     '{"kind":"simple","worker_timeout_s":5,"unacknowledged_kill_timeout_s":7,"retain_completed_for_s":3}',
     '{"kind":"simple","client_action_timeout_s":3,"max_action_executing_timeout_s":6,"dispatch_ack_timeout_s":2,'
     '"max_unaccepted_dispatches":2,"fair_share":{"between":"client"},"max_job_retries":2}',
@@ -41,8 +42,13 @@ CONFIGS = (
     '[{"kind":"remove","name":"flavour"},{"kind":"add","name":"zone","value":"a"}],"scheduler":{"kind":"simple",'
     '"unsatisfiable_action_timeout_s":2,"hold":{"kind":"shortfall","after_s":0,"spare_last":true}}}}}',
     '{"kind":"cache_lookup","scheduler":{"kind":"upstream","instance":"there"}}',
+    '{"kind":"simple","worker_timeout_s":5,"locality":{"never_reconnect_s":2,"max_unacknowledged_chunks":2,"flap_threshold":1,'
+    '"flap_cooldown_s":1,"prefer_from_bytes":1}}',
+    '{"kind":"simple","worker_timeout_s":60,"locality":{"never_reconnect_s":9,"flap_threshold":2,"flap_window_s":40}}',
 )
 DIGESTS = tuple(Digest(bytes([number]) * 32, number) for number in range(1, 5))
+BLOB_WEIGHT = 30
+"""Of what is said about blobs, where all the rest weighs 132."""
 
 
 @dataclass
@@ -59,7 +65,12 @@ class World:
     instance_of: dict[int, str] = field(default_factory=dict)
     looked_up: list[int] = field(default_factory=list)  # operations that wait for the cache
     forwarded: list[int] = field(default_factory=list)
+    drained: list[tuple[str, str]] = field(default_factory=list)
     drawn: int = 0
+    blobs: BlobFacts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blobs = BlobFacts(self.rng, self.connections, self.epochs)
 
     def draw(self) -> int:
         """A fresh number."""
@@ -67,7 +78,8 @@ class World:
         return self.drawn
 
     def see(self, events: list[e.Event]) -> None:
-        """Note dispatches, as a worker would that reads its placements."""
+        """Note dispatches, as a worker would that reads its placements, and chunks of stable blobs, as one that reads its commands."""
+        self.blobs.see(events)
         for event in events:
             if isinstance(event, e.OperationQueued):
                 self.instance_of[event.operation_id] = event.instance
@@ -110,6 +122,7 @@ class World:
             (4, self._relay),
             (1, self._hint),
             (10, lambda *_: f.Tick()),
+            (BLOB_WEIGHT, lambda _, worker: self.blobs.next(worker)),
         )
         make = rng.choices([maker for _, maker in makers], [weight for weight, _ in makers])[0]
         return append_us, make(instance, worker)
@@ -165,6 +178,7 @@ class World:
             rng.choice(("", "b1", "b1", "b2")),
             tuple(running),
             admits_when_idle=number == 4,
+            blobs_url=f"http://{worker[1]}:8080" if number else "",
         )
 
     def _connection(self, worker: tuple[str, str]) -> int:
@@ -204,7 +218,12 @@ class World:
         )
 
     def _drain(self, instance: str, worker: tuple[str, str]) -> f.Fact:
-        return self.rng.choice((f.WorkerDrained, f.WorkerUndrained))(*worker)
+        change = self.rng.choice((f.WorkerDrained, f.WorkerUndrained))
+        if change is f.WorkerDrained:
+            self.drained.append(worker)
+        elif self.drained:
+            worker = self.drained.pop()  # left to chance, hardly ever one that is drained
+        return change(*worker)
 
     def _leave(self, instance: str, worker: tuple[str, str]) -> f.Fact:
         return f.WorkerGone(*worker, self.rng.choice((0, self._connection(worker))))

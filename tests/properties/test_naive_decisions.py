@@ -107,6 +107,9 @@ def plainly(history: History, patched: pytest.MonkeyPatch) -> list[e.Event]:
 def only_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_facts, "CONFIGS", CONFIGS)
     monkeypatch.setattr(random_facts, "INSTANCES", ("main",))
+    monkeypatch.setattr(
+        random_facts, "BLOB_WEIGHT", 0
+    )  # who holds what is drawn, and what is said of blobs moves no hold
 
 
 @pytest.mark.parametrize("seed", range(30))

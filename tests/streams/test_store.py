@@ -15,8 +15,8 @@ from projections.position import take
 from projections.rows import MemoryRows
 from projections.table import Table
 from streams.store import NoStore, Store, StoreDamaged, StoreLocked
-from tests.projections.chatter import BLOBS
 from tests.projections.histories import History, records
+from tests.properties.blob_facts import BLOBS
 
 
 @pytest.fixture

@@ -124,12 +124,12 @@ async def test_operations_are_filtered_and_paged(ask: Asker) -> None:
         assert {row["operation_id"] for row in answer["operations"]} == {
             o.operation_id for o in shard.operations.values() if o.stage == stage
         }
-    answer = await ask("/v1/operations", instance="night", limit=3)
+    answer = await ask("/v1/operations", instance="night", limit=1)
     paged = [row["operation_id"] for row in answer["operations"]]
     while answer["more"]:
-        answer = await ask("/v1/operations", instance="night", after=paged[-1], limit=3)
+        answer = await ask("/v1/operations", instance="night", after=paged[-1], limit=1)
         paged += [row["operation_id"] for row in answer["operations"]]
-    assert len(paged) > 3
+    assert len(paged) > 2
     assert paged == sorted(o.operation_id for o in shard.operations.values() if o.instance == "night")
 
 
