@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
@@ -89,26 +89,35 @@ class RowSnapshot:
     their iterators show later writes (a test watches).
     """
 
-    def __init__(self, iterator: rocksdict.RdictIter) -> None:
+    def __init__(self, iterator: rocksdict.RdictIter, damage: Callable[[str, Exception], StoreDamaged]) -> None:
         self._iterator = iterator
+        self._damage = damage
 
     def get(self, key: bytes) -> bytes | None:
-        """See `Rows.get`."""
-        self._iterator.seek(key)
-        if not self._iterator.valid() or self._iterator.key() != key:
-            return None
-        value: bytes = self._iterator.value()
+        """See `Rows.get`. Raises StoreDamaged."""
+        try:
+            self._iterator.seek(key)
+            if not self._iterator.valid():
+                self._iterator.status()  # an iterator ends where it cannot read on, and only this says so
+                return None
+        except Exception as error:
+            raise self._damage("read a row", error) from error
+        value: bytes | None = self._iterator.value() if self._iterator.key() == key else None
         return value
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `Rows.scan`."""
-        self._iterator.seek(start)
-        return _until(self._rest(), end)
+        """See `Rows.scan`. Raises StoreDamaged."""
+        try:
+            self._iterator.seek(start)
+            yield from _until(self._rest(), end)
+        except Exception as error:
+            raise self._damage("scan rows", error) from error
 
     def _rest(self) -> Iterator[tuple[bytes, bytes]]:
         while self._iterator.valid():
             yield self._iterator.key(), self._iterator.value()
             self._iterator.next()
+        self._iterator.status()
 
 
 class Store:
@@ -221,7 +230,7 @@ class Store:
 
     def snapshot(self) -> RowSnapshot:
         """All rows as they are now; reading it is not disturbed by what is folded meanwhile. Let it go when done."""
-        return RowSnapshot(self._db.iter())
+        return RowSnapshot(self._db.iter(), self.damage)
 
     def close(self) -> None:
         """Write nothing more; free the directory. May be called twice."""
@@ -281,13 +290,17 @@ def _unlike(found: dict[str, Any] | None, wanted: dict[str, Any]) -> str:
     return "" if found == wanted else "other_log"
 
 
-def _until(items: Any, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+class _RowsCut(Exception):
+    """Rows that end before the last one, at which every scan without an end ends."""
+
+
+def _until(items: Iterable[tuple[bytes, bytes]], end: bytes) -> Iterator[tuple[bytes, bytes]]:
     for key, value in items:
-        if end and key >= end:
+        if (end and key >= end) or key == _META:
             return
-        if key == _META:
-            continue
         yield key, value
+    # An iterator of RocksDB stops at a block it cannot read as if there were no more: fewer holders would be answered than there are.
+    raise _RowsCut("the rows end before their end; a part of them cannot be read")
 
 
 def _options() -> rocksdict.Options:
