@@ -109,6 +109,15 @@ def store_rows(path: Path) -> dict[bytes, bytes]:
     return rows
 
 
+def why_a_scan_fails(rows: RowReader) -> str:
+    """What a scan of everything says that it failed on. The snapshot goes with it: one that is kept keeps RocksDB open."""
+    try:
+        found = dict(rows.scan(b"", b""))
+    except StoreDamaged as error:
+        return str(error).partition("failed to scan rows: ")[2]
+    return f"it does not: {len(found)} rows"
+
+
 def flip(path: Path, offset: int) -> None:
     content = bytearray(path.read_bytes())
     content[offset] ^= 0x40
@@ -150,9 +159,8 @@ async def test_a_scan_over_what_cannot_be_read_stops_and_never_answers_less(tmp_
         assert table.stat().st_size > offset
         flip(table, offset)
     store = opened(tmp_path / "table")
-    for rows in (store, store.snapshot()):
-        with pytest.raises(StoreDamaged, match="failed to scan rows: "):
-            dict(rows.scan(b"", b""))
+    assert why_a_scan_fails(store).startswith("the rows end before their end")
+    assert "checksum mismatch" in why_a_scan_fails(store.snapshot())
     store.close()
     store = opened(tmp_path / "table")
     assert store.dropped == Counter({"damaged": 1})
