@@ -256,9 +256,9 @@ class OwnHolders:
             if records:
                 kept.write()
                 self._stats.holders_seq = kept.seq
-            elif not kept.met and await follower.position(self._partition) >= await follower.end_offset(
-                self._partition
-            ):
+            elif kept.met:
+                self._failures = 0  # it has come to the end of the log
+            elif await follower.position(self._partition) >= await follower.end_offset(self._partition):
                 raise Diverged(
                     "ahead_of_log", f"the log ends before event {kept.seq}, up to which these rows were folded"
                 )
