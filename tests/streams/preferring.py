@@ -52,12 +52,17 @@ def went(cluster: Cluster) -> dict[str, str]:
 
 
 def assert_exact(cluster: Cluster) -> None:
+    """`check_exact` of what stands in the cluster."""
+    check_exact(cluster.events())
+
+
+def check_exact(events: Sequence[e.Event]) -> None:
     """Each dispatch holds the answer of the events before it, under a configuration that asks; and nothing under any other."""
     held = FoldedHolders(MemoryRows(), 0)
     operations: dict[int, e.OperationQueued] = {}
     asks = False
     answered = 0
-    for event in cluster.events():
+    for event in events:
         if isinstance(event, e.Configured):
             asks = sets_preference(event.config_json)
         elif isinstance(event, e.OperationQueued):
