@@ -118,12 +118,9 @@ def row(story: "Story", endpoint: str) -> Endpoint | None:
 
 
 def waiting(story: "Story", endpoint: str) -> list[int]:
-    """The chunks that wait for the endpoint's acknowledgement; an entry without any is a leak."""
+    """The chunks that wait for the endpoint's acknowledgement, oldest first."""
     found = row(story, endpoint)
-    if found is None or found.unacknowledged is None:
-        return []
-    assert found.unacknowledged, "an endpoint that owes nothing has no list"
-    return list(found.unacknowledged)
+    return [] if found is None else list(found.unacknowledged or ())
 
 
 def chunk_seqs(story: "Story", broadcast: int) -> list[int]:

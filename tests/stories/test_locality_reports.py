@@ -65,6 +65,7 @@ def test_a_newer_report_abandons_an_unfinished_one(holding):
     assert pinned(holding, "w1") == ["p"]
     holding.given(advertise("w1", "c", report=3, chunk=1, full=True))
     assert held(holding, "w1") == ["b", "c"], "what the abandoned report named is not named by this one"
+    assert pinned(holding, "w1") == [], "nor are its pins of this one"
 
 
 def test_a_reconnect_abandons_an_unfinished_report(holding):
