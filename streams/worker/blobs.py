@@ -131,11 +131,16 @@ class WorkerBlobs:
         """Runs actions with their inputs present."""
         return BlobExecutor(inner, self.inputs, self.directory, self.results)
 
-    def apply_stable(self, chunk: StableChunk) -> None:
-        """A chunk of stable blobs, at once (S-3); doing it again changes nothing."""
+    def apply_stable(self, chunk: StableChunk, *, mirror: bool) -> None:
+        """A chunk of stable blobs, at once (S-3); doing it again changes nothing.
+
+        Args:
+            mirror: take the small ones, as the scheduler said at the admission.
+        """
         if chunk.store == "":
             self.directory.mark_stable(chunk.digests)
             if self.mirror is not None:
+                self.mirror.turn(mirror)
                 self.mirror.offer(chunk.digests)
         elif chunk.store == "ac":
             self.results.mark_stable(chunk.digests)

@@ -122,9 +122,10 @@ class Stop(NamedTuple):
 
 
 class ApplyStable(NamedTuple):
-    """These blobs are in durable storage."""
+    """These blobs are in durable storage; with `mirror`, small ones are to be taken."""
 
     chunk: StableChunk
+    mirror: bool = False
 
 
 Output = Publish | StartRun | StopRun | ApplyStable | Connect | Stop
@@ -301,7 +302,7 @@ class WorkerProtocol:
             return []
         identity = self.identity
         taken = facts.BlobsStableAcknowledged(identity.instance, identity.endpoint, self.connection_id, chunk.chunk_seq)
-        return [ApplyStable(chunk), Publish(taken)]
+        return [ApplyStable(chunk, self.small_blob_mirror), Publish(taken)]
 
     def _evict(self, reason: DisconnectReason) -> list[Output]:
         if reason is DisconnectReason.REMOVED:

@@ -294,9 +294,9 @@ class WorkerRuntime:
                     self._executor.start(placed, lambda ended_id, report: self._run_ended(worker, ended_id, report))
                 case StopRun(dispatch_id):
                     self._executor.stop(dispatch_id)
-                case ApplyStable(chunk):
+                case ApplyStable(chunk, mirror):
                     if self._blobs is not None:
-                        self._blobs.apply_stable(chunk)
+                        self._blobs.apply_stable(chunk, mirror=mirror)
                 case Connect(why):
                     say(_log, logging.WARNING, "connecting again", endpoint=endpoint, because=why)
                     todo.extend(worker.connect(self._draw(), self._now_us()))

@@ -221,7 +221,7 @@ def test_evictions_are_told_once_and_no_digest_as_come_and_gone(opened: Opened) 
     assert (sorted(changes.added), sorted(changes.evicted)) == (sorted(second[1:]), sorted([*first, second[0]]))
     assert directory.changes() == ([], [])
     fill(directory, 6)
-    assert directory.snapshot() == sorted([second[2], digest_of(blob(6))])
+    assert sorted(directory.snapshot()) == sorted([second[2], digest_of(blob(6))])
     assert directory.changes() == ([], []), "a snapshot has said it"
 
 
@@ -235,7 +235,7 @@ def test_a_restart_keeps_the_blobs_and_the_order_of_their_uses(opened: Opened) -
     assert file is not None
     file.close()
     again = opened(300)
-    assert again.snapshot() == sorted(digests)
+    assert sorted(again.snapshot()) == sorted(digests)
     assert again.used_bytes == 300
     fill(again, 4)
     assert held(again, digests) == [True, False, True]

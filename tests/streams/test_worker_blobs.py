@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,7 @@ from aiohttp import web
 from events import events as e
 from events import facts
 from events.codec import decode_fact
-from events.payloads import digests_of
+from events.payloads import digests_bytes, digests_of
 from events.reasons import Outcome
 from events.values import Digest
 from projections.position import take
@@ -25,9 +25,12 @@ from streams.blobs.directory import Changes
 from streams.blobs.fetching import BlobClient
 from streams.blobs.locating import Holder, LocalityMap
 from streams.blobs.naming import digest_of, name_of
+from streams.blobs.serving import BlobServer
+from streams.blobs.stable import StableBlobPublisher
+from streams.blobs.tiers import DurableTier, MemoryTier, TieredStore
 from streams.client import FactPublisher
 from streams.effects import record_of
-from streams.log import Outgoing
+from streams.log import Outgoing, Partition
 from streams.memory_log import MemoryLog
 from streams.provisioning import provision
 from streams.readiness import Gate, Progress
@@ -36,10 +39,11 @@ from streams.web import Views
 from streams.worker.blobs import BlobOptions, WorkerBlobs
 from streams.worker.commands import Admitted, StableChunk, command_in
 from streams.worker.executors import ProcessExecutor, SimulatedExecutor
+from streams.worker.outbox import Outbox
 from streams.worker.protocol import ApplyStable, Publish, WorkerProtocol
 from streams.worker.runtime import Surroundings, WorkerRuntime
 from streams.worker.secret_source import SecretSource
-from tests.streams.blobbing import content, peer
+from tests.streams.blobbing import content, peer, pieces
 from tests.streams.scheduling import events_in, scheduler, until, worker
 
 SMALL, LARGE = content(1), content(2, 50_000)
@@ -66,7 +70,7 @@ def test_a_chunk_is_applied_and_then_acknowledged_each_time_it_comes() -> None:
     assert one.small_blob_mirror
     for connection_id in (0, C1, C1):
         applied, taken = one.command(chunk(60, connection_id), 0)
-        assert applied == ApplyStable(chunk(60, connection_id))
+        assert applied == ApplyStable(chunk(60, connection_id), mirror=True)
         assert taken == Publish(facts.BlobsStableAcknowledged("main", "w1", C1, 60))
 
 
@@ -182,7 +186,7 @@ async def test_everything_is_reported_after_the_admission_and_not_before(tmp_pat
         await until(lambda: bool(log.reports()))
         (report,) = log.reports()
         assert (report.report, report.full, report.last, report.connection_id) == (1, True, True, one.connection_id)
-        assert digests_of(report.added) == sorted([SMALL_DIGEST, LARGE_DIGEST])
+        assert sorted(digests_of(report.added)) == sorted([SMALL_DIGEST, LARGE_DIGEST])
 
 
 async def test_then_only_what_changes_with_the_whole_set_of_pins(tmp_path: Path) -> None:
@@ -204,7 +208,7 @@ async def test_then_only_what_changes_with_the_whole_set_of_pins(tmp_path: Path)
         assert log.evicted() == [SMALL_DIGEST]
 
 
-async def test_a_new_connection_and_a_thousand_deltas_bring_everything_again(
+async def test_a_new_connection_and_so_many_deltas_bring_everything_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streams.worker.blobs.DELTAS_UNTIL_FULL", 2)
@@ -236,7 +240,7 @@ async def test_a_restarted_worker_keeps_its_blobs_and_reports_them_under_its_new
             await log.admit(one)
             await until(lambda: bool(log.reports()))
             (report,) = log.reports()
-            assert digests_of(report.added) == sorted([SMALL_DIGEST, LARGE_DIGEST])
+            assert sorted(digests_of(report.added)) == sorted([SMALL_DIGEST, LARGE_DIGEST])
             assert digests_of(report.ac_pins) == [digest_of(b"action")]
         connected = log.said(facts.WorkerConnected)
         assert [fact.boot_epoch for fact in connected if isinstance(fact, facts.WorkerConnected)] == [1, 2]
@@ -296,6 +300,28 @@ async def test_blobs_belong_to_one_worker(tmp_path: Path) -> None:
         two = [worker("a"), worker("b")]
         with pytest.raises(ValueError, match="there are 2"):
             WorkerRuntime(log.log, 0, two, SimulatedExecutor(), Surroundings(lambda: 5), blobs=blobs)
+
+
+async def test_a_long_report_is_sent_in_batches_that_the_log_takes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.worker.outbox.AT_ONCE_BYTES", 200)
+    batches: list[int] = []
+    publish = MemoryLog.publish
+
+    async def counted(log: MemoryLog, partition: Partition, records: Sequence[Outgoing]) -> list[int]:
+        batches.append(len(records))
+        return await publish(log, partition, records)
+
+    async with provisioned() as log:
+        monkeypatch.setattr(MemoryLog, "publish", counted)
+        outbox = Outbox(log.log, (FACTS, 0))
+        said = [facts.BlobsEvicted("main", "w1", C1, digests_bytes([digest_of(bytes([n]))] * 3)) for n in range(4)]
+        for fact in [*said, facts.WorkerReported("main", "w1", C1), facts.WorkerReported("main", "w1", C1)]:
+            outbox.put(fact)
+        sending = asyncio.create_task(outbox.run())
+        await asyncio.wait_for(outbox.emptied(), 10)
+        sending.cancel()
+        assert batches == [1, 1, 1, 3]
+        assert log.said(facts.BlobsEvicted) == said
 
 
 # -- with the real decider and the real map -----------------------------------------------------------------------------------
@@ -358,11 +384,13 @@ async def views_of(log: MemoryLog) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def working(log: MemoryLog, name: str, folder: Path, views: str) -> AsyncIterator[WorkerBlobs]:
+async def working(
+    log: MemoryLog, name: str, folder: Path, views: str = "", store_url: str = ""
+) -> AsyncIterator[WorkerBlobs]:
     """A worker that runs real processes, admitted."""
     numbers = count(1 + sum(name.encode()) * 1_000)
     one = worker(name, boot_epoch=next(numbers))
-    options = BlobOptions("127.0.0.1", locality_url=views)
+    options = BlobOptions("127.0.0.1", store_url=store_url, locality_url=views)
     async with WorkerBlobs.at(
         folder / name, 64 << 20, "main", name, options, draw=lambda: next(numbers), report_every_s=0.05
     ) as blobs:
@@ -419,6 +447,30 @@ async def test_a_peer_whose_file_is_gone_is_reported_and_forgotten_and_the_run_s
                 assert f"{name_of(SMALL_DIGEST)} is missing: w1 not_found" in finished.message
                 await until(lambda: bool(events_in(log, e.PeerFetchFailed)))
                 assert await locality.holders(SMALL_DIGEST, "main") == []
+
+
+async def test_what_the_store_announces_reaches_the_workers_by_the_log_and_the_mirror_takes_it(tmp_path: Path) -> None:
+    store = TieredStore(MemoryTier(1 << 20), DurableTier(tmp_path / "durable"))
+    server = BlobServer(store, host="127.0.0.1", sink=store)
+    url = await server.start()
+    async with scheduler(locality={"small_blob_mirror": True}) as log, FactPublisher(log) as publisher:
+        stable = StableBlobPublisher(store, publisher, ["main"], draw=count(7).__next__)
+        async with working(log, "w1", tmp_path, store_url=url) as blobs:
+            (large,) = keep(blobs, LARGE)
+            for data in (SMALL, LARGE):
+                assert await store.put(digest_of(data), pieces(data))
+            assert await stable.announce() == 1, "the large one is only in the fast tier"
+            await until(lambda: len(events_in(log, e.BlobsStableAcknowledged)) == 1)
+            await until(lambda: blobs.directory.holds(SMALL_DIGEST), "mirrored")
+            await stable.stop()
+            await until(lambda: len(events_in(log, e.BlobsStableAcknowledged)) == 2)
+            assert [event.digests for event in events_in(log, e.BlobsStable) if isinstance(event, e.BlobsStable)] == [
+                digests_bytes([SMALL_DIGEST]),
+                digests_bytes([large]),
+            ]
+            assert events_in(log, e.FactIgnored, e.FactRejected) == []
+    await server.close()
+    store.close()
 
 
 async def held_by(locality: LocalityMap, digest: Digest, least: int = 1) -> list[Holder]:
