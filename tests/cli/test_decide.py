@@ -90,7 +90,7 @@ def test_a_restart_rebuilds_the_state_and_elects():
     finished = {"at_us": 1_200_000, "kind": "ActionFinished", "endpoint": "w1", "connection_id": 1, "dispatch_id": 6}
     events, _ = decide(WORKER, ACTION, RESTART, finished)
     assert kinds(events)[-3:] == ["LeaderElected", "RecoveryCompleted", "OperationFinished"]
-    assert events[-2]["leader_epoch"] == 2
+    assert events[-3]["leader_epoch"] == 2
     assert events[-1]["operation_id"] == 2
 
 
