@@ -90,13 +90,12 @@ class WorkerBlobs:
         draw: Callable[[], int],
         report_every_s: float = REPORT_EVERY_S,
     ) -> AsyncIterator[WorkerBlobs]:
-        """The blobs below `folder`, served and mirrored until the end.
+        """The blobs below `folder`, served until the end; `report` reports and mirrors.
 
         Raises BlobDirectoryInUse, OSError, AddressTaken.
         """
         directory = await asyncio.to_thread(BlobDirectory, folder, budget_bytes)
         server = BlobServer(directory, host=options.host, port=options.port)
-        mirroring: asyncio.Task[None] | None = None
         try:
             served_url = await server.start()
             async with BlobClient() as client:
@@ -112,18 +111,12 @@ class WorkerBlobs:
                     draw=draw,
                     publish=said.append,
                 )
-                mirror: Mirror | None = None
-                if options.store_url:
-                    mirror = Mirror(directory, inputs.take_from_store)
-                    mirroring = asyncio.create_task(mirror.run(), name="mirror")
+                mirror = Mirror(directory, inputs.take_from_store) if options.store_url else None
                 results = await asyncio.to_thread(ActionResults, folder / "ac")
                 url = options.advertised_url or served_url
                 _say_found(directory, results, url)
                 yield WorkerBlobs(directory, results, inputs, mirror, url, said, report_every_s=report_every_s)
         finally:
-            if mirroring is not None:
-                mirroring.cancel()
-                await asyncio.wait([mirroring])
             await server.close()
             directory.close()
 
@@ -150,7 +143,20 @@ class WorkerBlobs:
     # -- reporting ------------------------------------------------------------------------------------------------------
 
     async def report(self, worker: WorkerProtocol, put: Callable[[Fact], None]) -> None:
-        """Report for ever what `worker` holds; `put` takes facts in order."""
+        """Report for ever what `worker` holds, and mirror; `put` takes facts in order. Raises what either fails with."""
+        works = [asyncio.create_task(self._report(worker, put), name="reports")]
+        if self.mirror is not None:
+            works.append(asyncio.create_task(self.mirror.run(), name="mirror"))
+        try:
+            done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in works:
+                task.cancel()
+            await asyncio.wait(works)
+
+    async def _report(self, worker: WorkerProtocol, put: Callable[[Fact], None]) -> None:
         loop = asyncio.get_running_loop()
         next_at = loop.time()
         while True:

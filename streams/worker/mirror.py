@@ -152,6 +152,10 @@ class Mirror:
         except (NoRoomForBlob, BlobTooLarge):
             self.counts.dropped += 1
             return True
+        except OSError as error:
+            say(_log, logging.WARNING, "the mirror cannot keep a blob", blob=name_of(digest), because=str(error))
+            self.counts.dropped += 1
+            return True
         pin = self._directory.pin(digest) if self.is_on and digest not in self._pins else None
         if pin is not None:
             self._pins[digest] = pin

@@ -130,6 +130,7 @@ class Store:
         self.blobs: dict[Digest, bytes] = {}
         self.asked: list[Digest] = []
         self.fails = 0
+        self.disk_is_full = False
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -143,6 +144,8 @@ class Store:
         if self.fails:
             self.fails -= 1
             raise FetchFailed(FetchFailure.UNAVAILABLE, "for the test")
+        if self.disk_is_full:
+            raise OSError(28, "No space left on device")
         if digest not in self.blobs:
             raise FetchFailed(FetchFailure.NOT_FOUND, "for the test")
         if not self.directory.holds(digest):
@@ -240,3 +243,14 @@ async def test_nothing_that_only_this_worker_may_have_is_given_up_for_the_mirror
         mirror.offer([store.put(content(1))])
         await until(lambda: mirror.counts.dropped == 1)
         assert store.directory.holds(digest_of(own))
+
+
+async def test_a_full_disk_costs_the_mirror_a_blob_and_no_more(tmp_path: Path) -> None:
+    async with mirroring(tmp_path) as (mirror, store):
+        mirror.turn(True)
+        store.disk_is_full = True
+        mirror.offer([store.put(content(1))])
+        await until(lambda: mirror.counts.dropped == 1)
+        store.disk_is_full = False
+        mirror.offer([store.put(content(2))])
+        await until(lambda: mirror.counts.taken == 1)
