@@ -37,7 +37,10 @@ def connect(step: Step, fact: f.WorkerConnected) -> None:
         return
     before = instance.workers.get(fact.endpoint)
     if before is not None and before.connection_id == fact.connection_id:
+        # A worker repeats its connect until it is answered, and says nothing else meanwhile: where its answer waits for a decider, that
+        # is its keepalive (V-9).
         step.ignore(IgnoreReason.DUPLICATE_CONNECTION, fact.instance, fact.endpoint)
+        _hear(step, before, None)
         return
     reconnected = before is not None and fact.boot_epoch != 0 and before.boot_epoch == fact.boot_epoch
     listed = dict.fromkeys(fact.running)
@@ -84,9 +87,13 @@ def report(step: Step, fact: f.WorkerReported) -> None:
     """A keepalive: liveness, free memory, and the end of a pause (B3)."""
     worker = step.worker_of(fact.instance, fact.endpoint, fact.connection_id)
     if worker is not None:
-        confirm(step, worker)
-        step.emit(e.WorkerReported, fact.instance, fact.endpoint, fact.connection_id, fact.free_memory_kib)
-        check_acknowledged(step, worker)  # last: what it finds pauses the worker, and a keepalive lifts pauses
+        _hear(step, worker, fact.free_memory_kib)
+
+
+def _hear(step: Step, worker: Worker, free_memory_kib: int | None) -> None:
+    confirm(step, worker)
+    step.emit(e.WorkerReported, worker.instance, worker.endpoint, worker.connection_id, free_memory_kib)
+    check_acknowledged(step, worker)  # last: what it finds pauses the worker, and a keepalive lifts pauses
 
 
 def drain(step: Step, fact: f.WorkerDrained) -> None:

@@ -156,6 +156,28 @@ def test_what_the_old_connection_says_after_the_takeover_changes_nothing(holding
     assert (held(holding, "w1"), pinned(holding, "w1"), view(holding, "w1")) == before
 
 
+def test_a_worker_of_another_build_is_refused_and_takes_nothing_with_it(story):
+    """W16: a refused connect is no takeover."""
+    story.given(configure(compatible_builds=["", "1.2"]), connect("w1", boot=OLD), advertise("w1", "x", pins=("p",)))
+    story.given(connect("w2", boot=7, build="1.2"))
+    owner = row(story, "w1").connection_id
+    line = "WorkerConnected build rejected: incompatible_build"
+    changes_nothing_but_the_refusal(story, connect("w1", boot=NEW, build="1.1"), line)
+    assert (row(story, "w1").connection_id, row(story, "w1").boot_epoch) == (owner, OLD)
+    assert (held(story, "w1"), pinned(story, "w1")) == (["x"], ["p"])
+
+
+def changes_nothing_but_the_refusal(story, step, line):
+    """As for any bad fact, but that the worker is told why."""
+    before, records = everything(story), len(story.rehearsal.outbounds)
+    story.when(step).then(line)
+    after = everything(story)
+    assert {key[4:5] for key in before.keys() | after.keys() if before.get(key) != after.get(key)} == {b"!", b"a"}
+    (told,) = story.rehearsal.outbounds[records:]
+    refused = commands_pb2.WorkerCommand.FromString(told.value).refused
+    assert (refused.field, refused.value) == ("build", "1.1")
+
+
 def test_a_first_connect_wipes_nothing(story):
     story.when(connect("w1", boot=OLD)).then("w1 admitted")
 

@@ -324,6 +324,19 @@ def test_a_healthy_worker_is_not_evicted_by_what_a_new_leader_has_to_catch_up_wi
     assert held(holding, "w1") == ["x", "y"]
 
 
+def test_a_worker_that_waits_for_its_admission_is_not_evicted_by_what_a_new_leader_has_to_catch_up_with(holding):
+    """V-9: it repeats its connect and says nothing else, since nobody could tell it yet that it is admitted."""
+    holding.given(queue("a", cpu=8), accept("a"), restart(waiting=250))
+    again = connect("w1", boot=OLD, cpu=8, running=("a",), connection=77)
+    holding.when(again)
+    for _ in range(12):
+        holding.when(only("w2", 4), again)
+    repeated = ["WorkerConnected ignored: duplicate_connection"]
+    assert holding.told() == ["w1 admitted again with a", "w2 confirmed", *repeated * 12]
+    assert holding.counters("a") == (0, 0, 0)
+    assert held(holding, "w1") == ["x", "y"]
+
+
 def test_a_worker_that_fell_silent_while_nobody_decided_is_out_in_the_time_of_the_log(holding):
     holding.given(restart(waiting=300)).when(only("w2", 20)).then("w2 confirmed", "w1 out: timeout")
     out = holding.last(e.WorkerDisconnected)
