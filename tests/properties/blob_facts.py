@@ -36,7 +36,7 @@ class BlobFacts:
     rng: random.Random
     connections: dict[Name, int]
     epochs: dict[Name, int]
-    chunks: dict[str, list[int]] = field(default_factory=dict)  # seqs of BlobsStable, by instance
+    owed: dict[Name, list[int]] = field(default_factory=dict)  # seqs of BlobsStable that a worker may have been sent
     reports: dict[Name, Sent] = field(default_factory=dict)
     broadcasts: dict[str, tuple[int, int]] = field(
         default_factory=dict
@@ -47,7 +47,9 @@ class BlobFacts:
         """Note the chunks of stable blobs, as a worker would that reads its commands."""
         for event in events:
             if isinstance(event, e.BlobsStable):
-                self.chunks.setdefault(event.instance, []).append(event.seq)
+                for worker in self.connections:
+                    if worker[0] == event.instance:
+                        self.owed.setdefault(worker, []).append(event.seq)
 
     def next(self, worker: Name) -> f.Fact:
         """The next fact, of this worker or its instance."""
@@ -114,6 +116,12 @@ class BlobFacts:
         return f.BlobsStable(instance, broadcast, sequence, last, store, digests_bytes(rng.sample(BLOBS, k=3)))
 
     def _acknowledge(self, worker: Name) -> f.Fact:
-        chunks = self.chunks.get(worker[0])
-        chunk = self.rng.choice(chunks[-6:]) if chunks and self.rng.random() < 0.95 else 1
-        return f.BlobsStableAcknowledged(*worker, self._connection(worker), chunk)
+        rng = self.rng
+        waiting = [name for name, chunks in self.owed.items() if chunks]
+        if not waiting or rng.random() < 0.1:
+            return f.BlobsStableAcknowledged(*worker, self._connection(worker), 1 + rng.randrange(400))  # never sent
+        worker = rng.choice(waiting)
+        chunks = self.owed[worker]
+        return f.BlobsStableAcknowledged(
+            *worker, self._connection(worker), chunks.pop(rng.randrange(max(0, len(chunks) - 6), len(chunks)))
+        )

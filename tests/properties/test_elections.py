@@ -131,6 +131,12 @@ class Comparison:
         """Decide the fact under both; returns what the one leader decided."""
         where = f"seed {self.seed} fact {self.offset}: {fact}"
         there = self.numbers.translated(fact)
+        unheard = {
+            (instance.name, name)
+            for instance in self.many.shard.instances.values()
+            for name, endpoint in instance.endpoints.items()
+            if is_unconfirmed(self.many.shard, endpoint)
+        }  # before the fact, which may end a connection and bring the next one
         ours = self.one.take(fact, self.offset, append_us)
         theirs = self.many.take(there, self.offset, append_us)
         self.offset += 1
@@ -142,19 +148,20 @@ class Comparison:
             self.numbers.pair(event, other)
             assert self.numbers.translated(event) == other, where
             assert not isinstance(event, e.EndpointSwept), where
-        self._compare_wipes(wiped(ours), wiped(theirs), where)
+        self._compare_wipes(wiped(ours), wiped(theirs), unheard, where)
         assert known(self.one.shard, self.numbers) == known(self.many.shard), where
         return ours
 
-    def _compare_wipes(self, ours: dict[Name, WipeCause], theirs: dict[Name, WipeCause], where: str) -> None:
+    def _compare_wipes(
+        self, ours: dict[Name, WipeCause], theirs: dict[Name, WipeCause], unheard: set[Name], where: str
+    ) -> None:
         for name, cause in ours.items():
             if name in theirs:
                 assert theirs[name] is cause, where
                 self.unwiped.pop(name, None)
             else:
                 assert cause is WipeCause.DISCONNECTED, where
-                endpoint = self.many.shard.instances[name[0]].endpoints[name[1]]
-                assert is_unconfirmed(self.many.shard, endpoint), f"{where}: {name} was heard and is not wiped"
+                assert name in unheard, f"{where}: {name} was heard and is not wiped"
                 self.unwiped[name] = None
                 self.kept += 1
         for name in theirs.keys() - ours.keys():
