@@ -89,9 +89,7 @@ def test_boot_epoch_wipe_clears_dispatcher_state(holding):
 
 
 def test_boot_epoch_wipe_does_not_clear_new_epoch_state(holding):
-    old = holding.connections["w1"]
-    holding.given(connect("w1", boot=NEW), advertise("w1", "z", pins=("r",), mirror=(3, 4, 500), full=True))
-    holding.given(gone_on("w1", old), alive(20))
+    holding.given(connect("w1", boot=NEW), advertise("w1", "z", pins=("r",), mirror=(3, 4, 500), full=True), alive(20))
     after = view(holding, "w1")
     assert (after.mirror_pending, after.mirror_pinned, after.mirror_pinned_bytes) == (3, 4, 500)
     assert (after.blobs, after.pins, after.boot_epoch) == (1, 1, NEW)

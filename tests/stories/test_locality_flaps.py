@@ -14,12 +14,12 @@ def flaps(story):
 
 
 def boots(story, *epochs, every_s=1.0, crash=False):
-    """Another process at w1 each time; with `crash` the connection of the last one ends, and that is cleaned up, first."""
+    """Another process at w1 each time, which is heard; with `crash` the connection of the last one ends, and that is cleaned up, first."""
     for epoch in epochs:
         if crash and "w1" in story.connected():
             story.given(gone("w1"))
             assert row(story, "w1").connection_id == 0, "the clean-up is complete"
-        story.given(advance(every_s), connect("w1", boot=epoch))
+        story.given(alive(every_s), connect("w1", boot=epoch))
 
 
 def test_worker_flap_detection_fires_warn_and_respects_cooldown(story):
