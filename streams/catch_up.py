@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from streams.topics import EVENTS
 
 BATCH_EVENTS: Final = 2_000
 """Records folded between two looks at the event loop: about 30 ms."""
+
+SLICE_S: Final = 0.05
+"""Where events are larger than that, so long at most: a report of what a worker holds names thousands of blobs, a tick cleans as many."""
 
 SMALL_BATCH_EVENTS: Final = 500
 GATHER_S: Final = 0.04
@@ -64,10 +68,10 @@ class Taking:
     gap_before_seq: int = 0
 
 
-def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
+def take_records(table: Table, records: Sequence[EventRecord], *, within_s: float = math.inf) -> Taking:
     """Fold records in order and write the rows with the position, once for all of them unless they change very many rows.
 
-    Stops before a gap and says so.
+    Stops before a gap and says so; and after `within_s`, once at least one is taken: the counts say how many were.
 
     Raises:
         DamagedLog: one does not follow from those before it, cannot be read, or has no place in the table. What was folded
@@ -75,6 +79,7 @@ def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
         StoreDamaged: a row cannot be read or written.
     """
     taking, folded = Taking(), 0
+    until_s = time.monotonic() + within_s
     for index, record in enumerate(records):
         try:
             taken = take(table, record.offset, record.value)
@@ -90,6 +95,8 @@ def take_records(table: Table, records: Sequence[EventRecord]) -> Taking:
             taking.stale += 1
         else:
             taking.gap_before_seq = table.shard.seq + 1
+            break
+        if time.monotonic() > until_s:
             break
     taking.folded = folded
     if taking.folded or taking.stale:
@@ -222,16 +229,20 @@ class ShardReader:
         records = found.get(self.partition)
         if not records:
             return False
-        taking = take_records(self.table, records)
-        if taking.gap_before_seq:
-            raise DamagedLog(
-                self.partition,
-                records[taking.folded + taking.known + taking.stale].offset,
-                self.table.shard.seq,
-                SequenceBroken(
-                    f"event {taking.gap_before_seq} is missing from the log; nothing is folded past it. "
-                    "Run `headway replay` to locate the gap, and restore the events topic from an export"
-                ),
-            )
-        await asyncio.sleep(0)  # a read of what is buffered does not yield
+        taken = 0
+        while taken < len(records):
+            # Whoever asks the views is answered in between, and whatever an agent folds meanwhile is known here.
+            taking = take_records(self.table, records[taken:], within_s=SLICE_S)
+            taken += taking.folded + taking.known + taking.stale
+            if taking.gap_before_seq:
+                raise DamagedLog(
+                    self.partition,
+                    records[taken].offset,
+                    self.table.shard.seq,
+                    SequenceBroken(
+                        f"event {taking.gap_before_seq} is missing from the log; nothing is folded past it. "
+                        "Run `headway replay` to locate the gap, and restore the events topic from an export"
+                    ),
+                )
+            await asyncio.sleep(0)  # a read of what is buffered does not yield
         return True

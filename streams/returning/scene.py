@@ -89,7 +89,7 @@ class Scene:
                 patience=PATIENCE,
                 called="locality",
             ) as stage,
-            LocalityReader(stage.views_address, timeout_s=5.0) as reader,
+            LocalityReader(stage.views_address, timeout_s=30.0) as reader,
         ):
             await self._load(stage, reader)
             await self._restart(stage, reader)

@@ -11,6 +11,7 @@ from events.codec import encode_event
 from events.events import OperationDispatched
 from projections.rows import MemoryRows
 from projections.table import Table
+from streams import catch_up
 from streams.catch_up import ShardReader, take_records
 from streams.errors import OffsetTrimmed
 from streams.log import Outgoing, Record
@@ -205,3 +206,22 @@ async def test_a_comparison_names_the_rows_that_differ() -> None:
     assert [key for key, _, _ in found.first] == [changed, missing, b"\0\0\0\0zextra"]
     assert found.first[1][2] is None
     assert found.first[2][1] is None
+
+
+async def test_views_are_answered_between_events_that_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick may clean thousands of pairs: a hundred of them at once would keep every request waiting for seconds."""
+    monkeypatch.setattr(catch_up, "SLICE_S", 0.0)
+    written = await Written.start()
+    await written.write(100)
+    answered: list[int] = []
+
+    async def ask() -> None:
+        while True:
+            answered.append(written.table.shard.seq)
+            await asyncio.sleep(0)
+
+    asking = asyncio.ensure_future(ask())
+    await written.reader.catch_up()
+    asking.cancel()
+    assert set(answered) >= set(range(1, written.history.shard.seq)), "events were folded without anyone getting a turn"
+    assert written.rows() == await written.clean()
