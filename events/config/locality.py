@@ -28,7 +28,7 @@ class LocalityConfig(BaseModel):
     never_reconnect_s: Seconds = Field(
         default=600,
         description="An endpoint that was not heard for this long is forgotten, with all it held: counted from the end of a recovery for "
-        "one that was connected before, from its disconnection for any other (PM9).",
+        "one that was connected before, from its disconnection for any other, and never while its flaps still count (PM9, F-1).",
     )
     max_unacknowledged_chunks: int = Field(
         default=256,
