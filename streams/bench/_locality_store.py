@@ -105,17 +105,22 @@ def tail_blob(number: int) -> Digest:
 
 
 def fill(path: Path, endpoints: int, blobs: int) -> dict[str, Any]:
-    """Fold a full report of each endpoint, then the first one's again; write the tail beside the store. Leaves the store open."""
+    """Fold a full report of each endpoint, then the first one's again, and once more in no order; write the tail beside the store.
+
+    Leaves the store open.
+    """
     store = Store.open(path, cluster_id="bench", topic_id="bench")
     table, log = store.table(0), EventLog()
     take_records(table, [log.record(e.LeaderElected, 1), log.record(e.Configured, INSTANCE, CONFIG)])
     took_s = []
     for number in range(endpoints):
         take_records(table, [log.record(e.WorkerAdmitted, INSTANCE, endpoint_name(number), 1, 1)])
-        digests = [blob(number, each) for each in range(blobs)]
+        digests = sorted(blob(number, each) for each in range(blobs))  # as workers report
         took_s.append(_folded(table, log.report(endpoint_name(number), 1, digests)))
         del digests
-    again_s = _folded(table, log.report(endpoint_name(0), 2, [blob(0, each) for each in range(blobs)]))
+    digests = [blob(0, each) for each in range(blobs)]
+    again_s = _folded(table, log.report(endpoint_name(0), 2, sorted(digests)))
+    unordered_s = _folded(table, log.report(endpoint_name(0), 3, digests))
     with (path / "tail").open("wb") as file:
         for record in log.tail(endpoint_name(0), TAIL_EVENTS):
             file.write(len(record.value).to_bytes(4, "big") + record.offset.to_bytes(8, "big") + record.value)
@@ -123,6 +128,7 @@ def fill(path: Path, endpoints: int, blobs: int) -> dict[str, Any]:
         "pairs": locality.stats(store, 0).pairs,
         "took_s": took_s,
         "again_s": again_s,
+        "unordered_s": unordered_s,
         "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "store_bytes": sum(file.stat().st_size for file in (path / "rows").iterdir()),
     }

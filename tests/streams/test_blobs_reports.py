@@ -73,6 +73,11 @@ def test_reports_are_numbered_upwards_and_deltas_are_counted_from_the_full_one()
     assert (reports.number, reports.deltas) == (5, 0)
 
 
+def test_a_full_report_stands_in_the_order_of_its_digests() -> None:
+    held = [made_up(number) for number in (3, 1, 2)]
+    assert named(BlobReports("main", "w1", 7).full(held, [], MirrorState()), "added") == sorted(held)
+
+
 def test_evictions_are_told_in_chunks_and_none_for_none() -> None:
     reports = BlobReports("main", "w1", 9)
     assert reports.evicted([]) == []
