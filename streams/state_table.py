@@ -133,6 +133,12 @@ class StateTable:
         async def revoked(sender: Any, revoked: Any, **_: Any) -> None:
             self._revoke({tp.partition for tp in revoked if tp.topic == self._topic})
 
+        @self.app.on_before_shutdown.connect
+        async def ending(sender: Any, **_: Any) -> None:
+            # Else the end of the event loop would be taken for a reading that ended without a word.
+            self._assigned.clear()
+            self.tables.let_go(self.tables.readings)
+
     async def _open(self) -> None:
         """Before Faust starts: the views listen, the store is the one of this log."""
         await self.tables.listen()

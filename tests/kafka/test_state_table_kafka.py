@@ -292,6 +292,7 @@ async def test_faust_starts_it_too(make_shards, read_side) -> None:
     command = [sys.executable, "-m", "faust", "-A", "streams.state_table", "worker", "-l", "error"]
     process = read_side(shards, command=command)
     await equals_replay(process, shards)
+    assert await asyncio.to_thread(process.stop) == 0, process.log_text()
 
 
 async def test_without_topics_it_says_so_and_ends(kafka: str, tmp_path: Path, read_side) -> None:
