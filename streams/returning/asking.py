@@ -13,7 +13,7 @@ from streams.errors import StreamError
 from streams.locality import LocalityReader
 from streams.returning.population import INSTANCE, Resident, blob, holders
 
-POLL_S = 0.01
+POLL_S = 0.02
 
 Found = TypeVar("Found")
 
