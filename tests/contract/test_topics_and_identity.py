@@ -88,7 +88,9 @@ async def test_an_unknown_instance_lists_the_known_ones(log: Log) -> None:
     [("main", 2, "there are 2 shard"), ("main", -1, "shard -1"), ("x" * 256, 0, "256 bytes"), ("\ud800", 0, "text")],
     ids=["no such shard", "negative shard", "long name", "not text"],
 )
-async def test_what_cannot_be_registered_is_refused_with_the_rule(log: Log, instance: str, shard: int, why: str) -> None:
+async def test_what_cannot_be_registered_is_refused_with_the_rule(
+    log: Log, instance: str, shard: int, why: str
+) -> None:
     with pytest.raises(InvalidInstance, match=why):
         await write_shard_map(log, {"fine": 0, instance: shard})
     assert (await read_shard_map(log)).shards == {}

@@ -37,7 +37,9 @@ def spec(name: str, shards: int = 1) -> TopicSpec:
 
 
 def made(spec: TopicSpec, **settings: str) -> TopicState:
-    return TopicState(spec.name, "id", spec.partitions, {**topic_settings(spec), "compression.type": "producer", **settings})
+    return TopicState(
+        spec.name, "id", spec.partitions, {**topic_settings(spec), "compression.type": "producer", **settings}
+    )
 
 
 def test_the_table_holds_every_topic_once() -> None:
