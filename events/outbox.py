@@ -124,6 +124,7 @@ def _placed(shard: Shard, dispatch: Dispatch, redelivered: bool) -> Outbound:
         operation.job_failures + operation.worker_losses + operation.free_requeues + operation.escalations + 1
     )
     placed.redelivered = redelivered
+    placed.cacheable = operation.cacheable
     return _outbound(
         Outbound,
         (

@@ -68,6 +68,7 @@ class ActionPlaced(NamedTuple):
     mnemonic: str = ""
     attempt: int = 1
     redelivered: bool = False
+    cacheable: bool = False
     shard: int = 0
     offset: int = -1
 
@@ -128,6 +129,7 @@ def placement_of(message: placements_pb2.Placement, shard: int, offset: int) -> 
             mnemonic=placed.mnemonic,
             attempt=placed.attempt,
             redelivered=placed.redelivered,
+            cacheable=placed.cacheable,
             shard=shard,
             offset=offset,
         )

@@ -76,7 +76,7 @@ class BlobExecutor:
     def _settle(self, placed: ActionPlaced, pins: list[Pin], folders: RunFolders, report: RunReport) -> None:
         for pin in pins:
             self._directory.unpin(pin)
-        action = placed.action_digest
+        action = placed.action_digest if placed.cacheable else None
         if action is not None and action.hash and report.result is RunResult.EXITED and report.exit_code == 0:
             self._results.record(action, report.exit_code, folders.outputs)
 

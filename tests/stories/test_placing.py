@@ -3,6 +3,7 @@
 import pytest
 
 from events import events as e
+from tests.stories.client_words import placed, submit
 from tests.stories.notation import (
     accept,
     advance,
@@ -21,6 +22,11 @@ from tests.stories.notation import (
 
 def test_an_action_is_placed_on_a_worker_with_room(story):
     story.given(connect("w1", cpu=16)).when(queue("a", cpu=8)).then("a queued", "a to w1")
+
+
+def test_a_placement_says_whether_its_result_may_be_kept_for_identical_actions(story):
+    story.given(connect("w1", cpu=16), submit("a", "x", cpu=1), queue("b", cpu=1), submit("c", "y", cpu=1))
+    assert [sent.cacheable for sent in placed(story)] == [True, False, True]
 
 
 def test_an_action_waits_until_a_worker_connects(story):

@@ -178,9 +178,13 @@ async def executing(worker: Worker, root: Path) -> AsyncIterator[tuple[BlobExecu
         await executor.close()
 
 
-def placed(script: str, *inputs: Digest, action: Digest | None = None, dispatch_id: int = 5) -> ActionPlaced:
+def placed(
+    script: str, *inputs: Digest, action: Digest | None = None, cacheable: bool = True, dispatch_id: int = 5
+) -> ActionPlaced:
     command = Command(("/bin/sh", "-c", script), (), inputs)
-    return ActionPlaced("main", 1, "c1", dispatch_id, "w1", 7, action_digest=action, command=command)
+    return ActionPlaced(
+        "main", 1, "c1", dispatch_id, "w1", 7, action_digest=action, command=command, cacheable=cacheable
+    )
 
 
 async def ran(executor: BlobExecutor, action: ActionPlaced, meanwhile: Callable[[], None] = lambda: None) -> RunReport:
@@ -220,6 +224,17 @@ async def test_a_run_finds_its_inputs_and_what_it_leaves_is_kept(tmp_path: Path)
                 "outputs": {"deep/file": name_of(out)},
             }
             assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("script", "cacheable"), [("true", False), ("false", True)])
+async def test_only_the_result_of_a_cacheable_action_that_succeeded_is_pinned(
+    tmp_path: Path, script: str, cacheable: bool
+) -> None:
+    async with worker_at(tmp_path / "w1") as worker, executing(worker, tmp_path) as (executor, results):
+        await ran(executor, placed(script, action=digest_of(b"the action"), cacheable=cacheable))
+        assert results.pins() == []
+        await ran(executor, placed("true", action=digest_of(b"another action"), dispatch_id=6))
+        assert results.pins() == [digest_of(b"another action")]
 
 
 async def test_a_lying_peer_costs_a_run_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ class Placement(_message.Message):
     def __init__(self, action_placed: _Optional[_Union[ActionPlaced, _Mapping]] = ..., placement_ended: _Optional[_Union[PlacementEnded, _Mapping]] = ...) -> None: ...
 
 class ActionPlaced(_message.Message):
-    __slots__ = ("instance", "operation_id", "client_operation_id", "dispatch_id", "endpoint", "connection_id", "requirements", "action_digest", "queued_at_us", "placed_at_us", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic", "attempt", "redelivered")
+    __slots__ = ("instance", "operation_id", "client_operation_id", "dispatch_id", "endpoint", "connection_id", "requirements", "action_digest", "queued_at_us", "placed_at_us", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic", "attempt", "redelivered", "cacheable")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class ActionPlaced(_message.Message):
     MNEMONIC_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     REDELIVERED_FIELD_NUMBER: _ClassVar[int]
+    CACHEABLE_FIELD_NUMBER: _ClassVar[int]
     instance: str
     operation_id: int
     client_operation_id: str
@@ -51,7 +52,8 @@ class ActionPlaced(_message.Message):
     mnemonic: str
     attempt: int
     redelivered: bool
-    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., client_operation_id: _Optional[str] = ..., dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., requirements: _Optional[_Union[_common_pb2.Requirements, _Mapping]] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., queued_at_us: _Optional[int] = ..., placed_at_us: _Optional[int] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., attempt: _Optional[int] = ..., redelivered: _Optional[bool] = ...) -> None: ...
+    cacheable: bool
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., client_operation_id: _Optional[str] = ..., dispatch_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., requirements: _Optional[_Union[_common_pb2.Requirements, _Mapping]] = ..., action_digest: _Optional[_Union[_common_pb2.Digest, _Mapping]] = ..., queued_at_us: _Optional[int] = ..., placed_at_us: _Optional[int] = ..., timeout_us: _Optional[int] = ..., expected_duration_us: _Optional[int] = ..., command: _Optional[_Union[_common_pb2.Command, _Mapping]] = ..., target_id: _Optional[str] = ..., mnemonic: _Optional[str] = ..., attempt: _Optional[int] = ..., redelivered: _Optional[bool] = ..., cacheable: _Optional[bool] = ...) -> None: ...
 
 class PlacementEnded(_message.Message):
     __slots__ = ("instance", "operation_id", "client_operation_id", "dispatch_id", "endpoint", "end", "seq", "ended_at_us", "outcome", "cause", "exit_code", "message")
