@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from events.codec import command_of
 from events.config import SECOND_US
 from events.reasons import Explanation, WorkerStanding, sentence
 from projections.explaining.absence import hold_for
@@ -34,6 +35,7 @@ def why_it_waits(table: Table, instance: InstanceRow, row: OperationRow) -> tupl
         "properties": properties(standings),
         "impossible_together": impossible_together(standings),
         "strategy": standings.config.allocation_strategy.value,
+        "prefer_from_bytes": _prefer_from_bytes(row, standings),
         "closest": [candidate(standings, each) for each in order[:CLOSEST]],
         "more_workers": max(0, len(order) - CLOSEST),
         "overtaken": overtaken(table, row, order),
@@ -81,6 +83,15 @@ def candidate(standings: Standings, each: Assessed) -> dict[str, Any]:
         "resume_at_kib": worker.resume_at_kib or None,
         "recency": worker.recency,
     }
+
+
+def _prefer_from_bytes(row: OperationRow, standings: Standings) -> int | None:
+    """From how many bytes of its inputs on a holder is taken before the strategy's worker; None where none can be.
+
+    Who the holders were is not in these rows; the `OperationDispatched` that follows says what the decider was told.
+    """
+    from_bytes = standings.config.locality.prefer_from_bytes
+    return from_bytes if from_bytes is not None and command_of(row.command).inputs else None
 
 
 def _never(table: Table, instance: InstanceRow, row: OperationRow, standings: Standings) -> dict[str, Any] | None:

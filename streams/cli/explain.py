@@ -48,9 +48,13 @@ def operation(name: str, instance: str | None, at_placement: bool, seq: int | No
     settings = load_settings()
     if not at_placement and seq is None:
         answer = Views(settings.views_address).explain_operation(name, instance=instance)
+    elif at_placement:
+        found = _dispatched(settings, name, instance)
+        answer = asyncio.run(_earlier(settings, name, str(found["instance"]), int(found["dispatch_id"]) - 1))
+        # The rows before a dispatch cannot say what it was told of holders; the dispatch itself does.
+        answer["placed"] = {each: found[each] for each in ("endpoint", "dispatch_id", "holders", "saved_bytes")}
     else:
-        where, moment = _placement(settings, name, instance) if at_placement else (instance, seq or 0)
-        answer = asyncio.run(_earlier(settings, name, where, moment))
+        answer = asyncio.run(_earlier(settings, name, instance, seq or 0))
     _print(answer, output, operation_in_words)
 
 
@@ -79,16 +83,16 @@ def _print(answer: Answer, output: str, in_words: Callable[[Answer], list[str]])
         click.echo(earlier if part["age_ms"] is None else answer_age(answer))
 
 
-def _placement(settings: Settings, name: str, instance: str | None) -> tuple[str, int]:
-    """The operation's instance, and the seq before its last dispatch. Raises Failure when it was never dispatched."""
-    found = Views(settings.views_address).operation(name, instance=instance)["operation"]
+def _dispatched(settings: Settings, name: str, instance: str | None) -> Answer:
+    """The operation as it stands, with its last dispatch. Raises Failure when it was never dispatched."""
+    found: Answer = Views(settings.views_address).operation(name, instance=instance)["operation"]
     if found["dispatch_id"] is None:
         raise Failure(
             f"operation {found['id']} ({found['client_operation_id']}) is {found['stage']} and is not placed",
             code="not-placed",
             remedy="Without --at-placement it is explained as it stands now; --as-of SEQ takes any moment",
         )
-    return str(found["instance"]), int(found["dispatch_id"]) - 1
+    return found
 
 
 async def _earlier(settings: Settings, name: str, instance: str | None, seq: int) -> Answer:

@@ -27,6 +27,8 @@ def operation_in_words(answer: Answer) -> list[str]:
         lines += _running(row, runs)
     if ended is not None:
         lines += _ended(ended)
+    if answer.get("placed"):
+        lines.append(_placed(answer["placed"]))
     if row["upstream"]:
         state = (
             f", which says that it is {row['upstream_state']}" if row["upstream_state"] else ", which has not answered"
@@ -104,7 +106,9 @@ def _waiting(row: Facts, waits: Facts) -> Iterator[str]:
         yield f"  and {waits['more_workers']} more that could run it"
     with_room = [each["endpoint"] for each in waits["closest"] if each["standing"] == "room"]
     if len(with_room) > 1:
-        yield f"  of those with room {waits['strategy']} takes {with_room[0]} first"
+        from_bytes = waits["prefer_from_bytes"]
+        unless = "" if from_bytes is None else f", unless one holds at least {size(from_bytes)} of its inputs"
+        yield f"  of those with room {waits['strategy']} takes {with_room[0]} first{unless}"
     if waits["ahead"]:
         named = "; ".join(_named(each) for each in waits["first_ahead"])
         yield f"ahead of it: {waits['ahead']}, first {named}"
@@ -204,9 +208,18 @@ def _running(row: Facts, runs: Facts) -> Iterator[str]:
     backfilled = ", on a held worker because it surely ends in time" if runs["backfilled"] else ""
     yield f"  placed after waiting {duration(runs['waited_us'])}{past}{backfilled}"
     if runs["holders"]:
-        most = ", ".join(f"{held['endpoint']} {size(held['bytes'])}" for held in runs["holders"])
-        yield f"  held {size(runs['saved_bytes'])} of its inputs there already; who held most: {most}"
+        yield f"  {_held(runs)}"
     yield f"  why there: `headway explain operation {row['id']} --at-placement`"
+
+
+def _placed(placed: Facts) -> str:
+    held = f"; {_held(placed)}" if placed["holders"] else ""
+    return f"then placed on {placed['endpoint']} (dispatch {placed['dispatch_id']}){held}"
+
+
+def _held(placed: Facts) -> str:
+    most = ", ".join(f"{held['endpoint']} {size(held['bytes'])}" for held in placed["holders"])
+    return f"held {size(placed['saved_bytes'])} of its inputs there already; who held most: {most}"
 
 
 def _ended(ended: Facts) -> Iterator[str]:

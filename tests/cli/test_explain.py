@@ -132,6 +132,9 @@ def test_a_placement_is_explained_as_of_the_event_before_it(read_side_and_log):
     assert "  w2: room, runs 0" in result.stdout.splitlines()
     assert "  w1: short of cpu_millis 1000 (asks 2000, 1000 of 4000 free), runs 1" in result.stdout.splitlines()
     assert "of shard 0, folded from the log" in result.stdout.splitlines()[-1]
+    answer = side.json("explain", "operation", "a", "--at-placement")
+    assert (answer["placed"]["endpoint"], answer["placed"]["holders"]) == ("w2", [])
+    assert f"then placed on w2 (dispatch {answer['placed']['dispatch_id']})" in result.stdout.splitlines()
     placed = side.json("explain", "operation", "a")["runs"]["dispatch_id"]
     answer = side.json("explain", "operation", "a", "--as-of", str(placed - 1))
     assert (answer["seq"], answer["operation"]["stage"]) == (placed - 1, "queued")

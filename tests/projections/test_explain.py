@@ -10,6 +10,7 @@ import pytest
 from events import events as e
 from events import facts as f
 from events.codec import GENESIS_CHAIN, encode_event
+from events.payloads import command_bytes
 from events.reasons import DeclineReason
 from events.values import Digest
 from projections import answers
@@ -180,6 +181,21 @@ def test_30_of_several_with_room_the_one_the_strategy_takes_stands_first(strateg
     assert found == chosen
     assert dispatched.endpoint == chosen[0]
     assert f"of those with room {strategy} takes {chosen[0]} first" in words(story, "a", dispatched.seq - 1)
+
+
+def test_the_strategy_is_said_to_yield_to_holders_where_the_configuration_prefers_them():
+    def line(inputs: tuple[Digest, ...], **options: object) -> str:
+        story = Story().given(configure(**options), connect("W1", cpu=8), connect("W2", cpu=8))
+        story.take(f.ActionQueued("main", "a", command=command_bytes(("true",), inputs=inputs)))
+        dispatched = story.last(e.OperationDispatched)
+        return next(each for each in words(story, "a", dispatched.seq - 1).splitlines() if "of those with room" in each)
+
+    plain = "  of those with room least_recently_used takes W1 first"
+    blob = (Digest(b"\1" * 32, 5000),)
+    preferring = {"locality": {"prefer_from_bytes": 4096}}
+    assert line(blob) == plain
+    assert line((), **preferring) == plain
+    assert line(blob, **preferring) == f"{plain}, unless one holds at least 4.0 KiB of its inputs"
 
 
 def test_33_what_no_worker_can_match_says_so_and_when_it_fails_and_then_why_it_failed():
