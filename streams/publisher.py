@@ -191,6 +191,8 @@ class FactPublisher:
         Args:
             argv: the command; a worker runs it without a shell.
             env: its environment; a `Secret` is resolved by the worker.
+            inputs: blobs that it reads, for workers with a directory of blobs; `streams.digests.digest_named` reads what
+                `headway blobs put` prints.
             requirements: what it asks of a worker: `cpu_millis`, `memory_kib`, and what the instance's configuration names.
             priority: higher first.
             timeout_us: when the worker stops it; 0, never.
