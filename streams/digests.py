@@ -18,9 +18,7 @@ class InvalidDigest(ValueError):
 def digest_named(text: str) -> Digest:
     """The digest in `HASH/SIZE`, as Headway prints it, or `HASH-SIZE`, as it stands in a URL. Raises InvalidDigest."""
     try:
-        digest = digest_from_text(
-            "/".join(text.rsplit("-", 1)) or "/"
-        )  # an empty text would be no digest, which is none
+        digest = digest_from_text(text or "/")  # an empty text would be no digest, which is none
     except ValueError:
         raise InvalidDigest(f"digest {text[:160]!r} is refused: it is {DIGEST_FORM}") from None
     if ONE_DIGEST_RULE.fault(digest) is not None:

@@ -19,11 +19,11 @@ from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, ResourceHint,
 
 DEFAULT_INSTANCE = "main"
 
-_DIGEST = re.compile(r"([0-9a-fA-F]{2,})/([0-9]{1,19})")
+_DIGEST = re.compile(r"([0-9a-fA-F]{2,})[/-]([0-9]{1,19})")
 
 
 def digest_from_text(value: object) -> Digest:
-    """The digest in `<hex>/<size>`; None and "" stand for none. Raises ValueError."""
+    """The digest in `<hex>/<size>`, or `<hex>-<size>` as files and URLs have it; None and "" stand for none. Raises ValueError."""
     if value is None or value == "":
         return NO_DIGEST
     found = _DIGEST.fullmatch(value) if isinstance(value, str) else None

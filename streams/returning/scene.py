@@ -41,6 +41,7 @@ DELETE_S: Final = 3.0
 
 KEEP_ALIVE_S: Final = 0.5
 FACTS_AT_ONCE: Final = 8
+FIRST_ANSWER: Final = "first_right_answer_s"
 """Reports are 180 KiB each."""
 
 PATIENCE = Patience(first_back_off_s=DELETE_S, longest_back_off_s=DELETE_S, grace_s=5.0)
@@ -160,7 +161,7 @@ class Scene:
         self._tell(
             f"first right answer {took_s:g} s after the start of the process, which took {used_s:g} s of processor"
         )
-        self.found.at_most("first_right_answer_s", took_s, self._within_s)
+        self.found.at_most(FIRST_ANSWER, took_s, self._within_s)
         self._judge("after_the_restart_before_anyone_returned", await look_up(reader, self._population, self._sample))
         await until("a new leader", reader.stats, lambda found: found[0].unconfirmed == 3, stage, timeout_s=BACK_S)
         lookups = await look_up(reader, self._population, self._sample)

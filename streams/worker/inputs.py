@@ -35,7 +35,8 @@ class InputMissing(Exception):
 
     def __init__(self, digest: Digest, why: str) -> None:
         self.digest = digest
-        super().__init__(f"input {digest.hash.hex()}-{digest.size_bytes} is missing: {why}")
+        named = f"{digest.hash.hex()}-{digest.size_bytes}"
+        super().__init__(f"input {named} is missing: {why}. Put it into the stable store: headway blobs put FILE")
 
 
 class Locating(Protocol):

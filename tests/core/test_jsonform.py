@@ -173,6 +173,7 @@ def test_the_rejected_fact_says_whose_it_was():
 
 def test_digests_are_hex_and_size():
     assert digest_from_text(f"{SHA}/17") == Digest(bytes.fromhex(SHA), 17)
+    assert digest_from_text(f"{SHA}-17") == Digest(bytes.fromhex(SHA), 17), "as files and URLs name it"
     assert digest_from_text(None) == NO_DIGEST
     for bad in ("", None):
         assert digest_from_text(bad) == NO_DIGEST
