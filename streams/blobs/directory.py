@@ -17,6 +17,8 @@ Every change is noted until somebody asks for `changes`: that is how evictions r
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import threading
 import time
@@ -31,6 +33,12 @@ from events.values import Digest
 from streams.blobs.errors import BlobTooLarge, NoRoomForBlob, UnreadableDigest
 from streams.blobs.incoming import Incoming, lock_folder
 from streams.blobs.naming import READ_BYTES, digest_named, digest_of_file, name_of
+from streams.log_lines import say
+
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors of this process or machine that say nothing about the file."""
+
+_log = logging.getLogger("headway.blobs")
 
 
 @dataclass(slots=True)
@@ -39,7 +47,7 @@ class DirectoryCounts:
 
     half_written: int = 0  # files of a former process that were not finished
     wrong: int = 0  # files whose size or content was not what their name says
-    foreign: int = 0  # files whose name is no digest; they are left alone
+    foreign: int = 0  # files whose name is no digest, and folders; they are left alone
     evicted: int = 0
     lost: int = 0  # removed by somebody else
 
@@ -109,15 +117,24 @@ class BlobDirectory:
 
     def _take_stock(self) -> None:
         for left in self._incoming_at.iterdir():
+            if left.is_dir():
+                self.counts.foreign += 1
+                continue
             left.unlink()
             self.counts.half_written += 1
         found: list[tuple[int, Digest]] = []
         for folder in self._blobs_at.iterdir():
+            if not folder.is_dir():
+                self.counts.foreign += 1
+                continue
             with os.scandir(folder) as files:
                 for file in files:
                     try:
                         digest = digest_named(file.name)
                     except UnreadableDigest:
+                        self.counts.foreign += 1
+                        continue
+                    if file.is_dir(follow_symlinks=False):
                         self.counts.foreign += 1
                         continue
                     at = file.stat(follow_symlinks=False)
@@ -201,7 +218,11 @@ class BlobDirectory:
             self._touch(digest, blob)
             checked = blob.checked
         if not checked:
-            self.check(digest)
+            try:
+                self.check(digest)
+            except OSError as error:  # it stays unchecked, so it is looked at before its next use
+                what = "a blob that has changed cannot be looked at now"
+                say(_log, logging.WARNING, what, blob=name_of(digest), error=str(error))
 
     def is_unchecked(self, digest: Digest) -> bool:
         """Whether the blob is here and its content was not looked at by this process."""
@@ -210,7 +231,10 @@ class BlobDirectory:
             return blob is not None and not blob.checked
 
     def check(self, digest: Digest) -> bool:
-        """Read the blob and compare; one that is wrong is removed. Takes as long as reading it. False: it is not here (any more)."""
+        """Read the blob and compare; one that is wrong is removed. Takes as long as reading it. False: it is not here (any more).
+
+        Raises OSError where this process is short of files or memory: the blob stays, and stays unchecked.
+        """
         with self._lock:
             blob = self._blobs.get(digest)
         if blob is None:
@@ -219,7 +243,9 @@ class BlobDirectory:
         try:
             used_at_ns = path.stat().st_mtime_ns
             right = digest_of_file(path) == digest
-        except OSError:
+        except OSError as error:
+            if error.errno in SHORTAGES:
+                raise
             right = False  # a disk that cannot be read holds nothing
         with self._lock:
             if self._blobs.get(digest) is not blob:

@@ -86,6 +86,21 @@ class BlobDirectoryInUse(StreamError):
         )
 
 
+class BlobDirectoryUnusable(StreamError):
+    """A directory for blobs cannot be made, read or written."""
+
+    code: ClassVar[str] = "blob-directory-unusable"
+    runbook: ClassVar[str] = (
+        "The process needs to read, write and make folders there; what a former process of another user made, it may not."
+    )
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"blobs cannot be kept there: {why}",
+            remedy="Name another directory, or give this user the right to write to it",
+        )
+
+
 class IntakeStopped(StreamError):
     """The stable store is about to stop and takes nothing new."""
 

@@ -74,7 +74,9 @@ class BlobClient:
         loop = asyncio.get_running_loop()
         until = loop.time() + LEAST_FETCH_S + digest.size_bytes / SLOWEST_BYTES_PER_S
         try:
-            async with self.session.get(_at(url, digest), allow_redirects=False) as response:
+            async with asyncio.timeout_at(until):  # a peer may trickle its headers, too
+                response = await self.session.get(_at(url, digest), allow_redirects=False)
+            async with response:
                 if response.status != 200:
                     failure = _FAILURE_OF_STATUS.get(response.status, FetchFailure.INTERNAL)
                     raise FetchFailed(failure, f"it answered {response.status}")

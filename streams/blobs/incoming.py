@@ -48,8 +48,8 @@ class Incoming:
             self._sha.update(data)
             self._file.write(data)
 
-    def finish(self, target: Path) -> None:
-        """Put it in its place. Raises WrongContent where it is not what its digest says; OSError. Either way, `discard` it then."""
+    def check(self) -> None:
+        """Compare what is here with the digest. Raises WrongContent."""
         with self._lock:
             if self._size != self.digest.size_bytes:
                 raise WrongContent(
@@ -58,6 +58,11 @@ class Incoming:
             found = self._sha.digest()
             if found != self.digest.hash:
                 raise WrongContent(name_of(self.digest), f"the content's SHA-256 is {found.hex()}")
+
+    def finish(self, target: Path) -> None:
+        """Put it in its place. Raises WrongContent where it is not what its digest says; OSError. Either way, `discard` it then."""
+        self.check()
+        with self._lock:
             self._file.flush()
             os.fchmod(self._file.fileno(), READ_ONLY)
             if self._durable:

@@ -165,7 +165,7 @@ class WorkersAsPeers:
                     return int(await store.pull(digest, pieces))
             except (FetchFailed, WrongContent) as error:
                 why = f"{holder.endpoint}: {error}"
-            except StreamError as error:  # the store's own: no other worker can help
+            except (StreamError, OSError) as error:  # the store's own: no other worker can help
                 why = str(error)
                 break
         say(_log, logging.WARNING, "a blob that only workers hold is not pulled", blob=name_of(digest), error=why)

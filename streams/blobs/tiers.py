@@ -15,19 +15,14 @@ import io
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from events.values import Digest
-from streams.blobs.errors import (
-    BlobTooLarge,
-    IntakeStopped,
-    NoRoomForBlob,
-    TierFailed,
-    UnreadableDigest,
-    WrongContent,
-)
+from streams.blobs.errors import BlobTooLarge, IntakeStopped, NoRoomForBlob, TierFailed, UnreadableDigest, WrongContent
 from streams.blobs.incoming import Incoming, lock_folder, sync_folder
 from streams.blobs.naming import READ_BYTES, digest_named, digest_of, name_of
 from streams.log_lines import say
@@ -223,6 +218,7 @@ class DurableTier(FolderTier):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._unannounced_at, self._wrong_at = root / "unannounced", root / "wrong"
+        self._unsure: set[Digest] = set()  # under their names, perhaps, and not known to be on the disk
         for folder in (self._unannounced_at, self._wrong_at):
             folder.mkdir(exist_ok=True)
 
@@ -236,6 +232,23 @@ class DurableTier(FolderTier):
         except BaseException:
             self.give_up(receiving)
             raise
+
+    def finish(self, receiving: Receiving) -> None:
+        """See `FastTier.finish`; the blob lasts once this returns, and not before (PF1)."""
+        assert isinstance(receiving, Incoming)
+        receiving.check()  # what is wrong says nothing about a right one that is here
+        self._unsure.add(receiving.digest)
+        super().finish(receiving)
+        self._unsure.discard(receiving.digest)
+
+    def lasts(self, digest: Digest) -> bool:
+        """Whether file and name are on the disk. A name stands before it is, and where its sync has failed."""
+        return digest not in self._unsure and self.holds(digest)
+
+    def sync_names(self, digests: Iterable[Digest]) -> None:
+        """Of blobs that are here: a process before may have been killed between giving a name and its sync. Raises OSError."""
+        for folder in sorted({self._path(digest).parent for digest in digests if self.holds(digest)}):
+            sync_folder(folder)
 
     def set_aside(self, digest: Digest) -> None:
         """A blob whose content is wrong: out of the way, into `wrong/`, so that it can be put again and looked into."""
@@ -284,7 +297,11 @@ class TieredStore:
         # What a memory tier lost with its process will be put, and noted, again.
         known = durable.unannounced()
         durable.note_announced([digest for digest in known if not self.holds(digest)])
+        durable.sync_names(known)
         self._to_announce = dict.fromkeys(digest for digest in known if self.holds(digest))
+        self._taking: Counter[Digest] = Counter()
+        self._finishing = 0  # puts whose content is here, and that are not answered yet
+        self._finished = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._wake = asyncio.Event()
         self._takes = True
@@ -299,15 +316,16 @@ class TieredStore:
 
     def holds(self, digest: Digest) -> bool:
         """Whether the blob is in either tier. It may not last: see `is_durable`."""
-        return self._durable.holds(digest) or self._fast.holds(digest)
+        # In the order in which a flush moves it: asked the other way round, one that is just moved would be in neither.
+        return self._fast.holds(digest) or self._durable.holds(digest)
 
     def is_durable(self, digest: Digest) -> bool:
-        """Whether the durable tier has the blob (PF1)."""
-        return self._durable.holds(digest)
+        """Whether the durable tier has the blob for good (PF1)."""
+        return self._durable.lasts(digest)
 
     def open(self, digest: Digest) -> BinaryIO | None:
         """The content for reading, from whichever tier has it."""
-        return self._durable.open(digest) or self._fast.open(digest)
+        return self._fast.open(digest) or self._durable.open(digest)
 
     def remove_wrong(self, digest: Digest) -> None:
         """The content is not what the digest says."""
@@ -346,23 +364,48 @@ class TieredStore:
         """
         if not self._takes:
             raise IntakeStopped
-        return await self.pull(digest, content)
+        taken = False
+
+        async def while_taken() -> AsyncGenerator[bytes, None]:
+            nonlocal taken
+            async for piece in content:
+                if not self._takes:
+                    raise IntakeStopped
+                yield piece
+            if not self._takes:
+                raise IntakeStopped
+            taken = True
+            self._finishing += 1
+
+        try:
+            async with aclosing(while_taken()) as pieces:
+                return await self.pull(digest, pieces)
+        finally:
+            if taken:
+                self._finishing -= 1
+                self._finished.set()
 
     async def pull(self, digest: Digest, content: AsyncIterator[bytes]) -> bool:
         """As `put`, also while the intake is stopped."""
-        if await asyncio.to_thread(self.holds, digest):
+        if await asyncio.to_thread(lambda: self._fast.holds(digest) or self._durable.lasts(digest)):
             return False
-        await asyncio.to_thread(self._durable.note_unannounced, digest)
-        self._to_announce[digest] = None
+        self._taking[digest] += 1
         try:
+            await asyncio.to_thread(self._durable.note_unannounced, digest)
+            self._to_announce[digest] = None
             if digest.size_bytes <= SMALL_BYTES:
                 await self._take_small(digest, content)
             else:
                 await self._take_large(digest, content)
         except BaseException:
-            if not self.holds(digest):
+            # Another one who brings the same blob may still succeed, and then it is to be announced.
+            if self._taking[digest] == 1 and not self.holds(digest):
                 self.announced([digest])
             raise
+        finally:
+            self._taking[digest] -= 1
+            if not self._taking[digest]:
+                del self._taking[digest]
         self.put_bytes += digest.size_bytes
         return True
 
@@ -403,7 +446,7 @@ class TieredStore:
         written = 0
         async with self._flushing:
             for digest in list(self._pending):
-                if not await asyncio.to_thread(self._durable.holds, digest):
+                if not await asyncio.to_thread(self._durable.lasts, digest):
                     written += await self._make_durable(digest)
                 self._pending.pop(digest, None)
                 await asyncio.to_thread(self._fast.remove, digest)
@@ -428,6 +471,9 @@ class TieredStore:
     async def flush_until_done(self) -> None:
         """As `flush`, again and again until the durable tier has taken everything, with growing pauses."""
         back_off_s = FIRST_BACK_OFF_S
+        while self._finishing and not self._takes:  # the intake is stopped, and these were in before
+            self._finished.clear()
+            await self._finished.wait()
         while True:
             try:
                 await self.flush()

@@ -18,7 +18,7 @@ import click
 from events.reasons import FetchFailure
 from events.values import Digest
 from streams import log_lines
-from streams.blobs.errors import BlobMissing, StoreFailed
+from streams.blobs.errors import BlobDirectoryUnusable, BlobMissing, StoreFailed
 from streams.blobs.fetching import BlobClient, FetchFailed
 from streams.blobs.incoming import Incoming
 from streams.blobs.locating import LocalityMap
@@ -131,8 +131,11 @@ def draw() -> int:
 
 async def _serve(settings: Settings, chosen: _Serving) -> bool:
     """Serve; True where the stop was cut short."""
-    fast = MemoryTier(chosen.fast_kib << 10) if chosen.fast_dir is None else FolderTier(chosen.fast_dir)
-    store = TieredStore(fast, DurableTier(chosen.folder))
+    try:
+        fast = MemoryTier(chosen.fast_kib << 10) if chosen.fast_dir is None else FolderTier(chosen.fast_dir)
+        store = TieredStore(fast, DurableTier(chosen.folder))
+    except OSError as error:
+        raise BlobDirectoryUnusable(str(error)) from error
     try:
         async with AsyncExitStack() as stack:
             publisher: StableBlobPublisher | None = None

@@ -40,6 +40,8 @@ class ActionResults:
         folder.mkdir(parents=True, exist_ok=True)
         found: list[tuple[int, Digest]] = []
         for path in folder.iterdir():
+            if path.is_dir():
+                continue  # nothing of ours
             try:
                 digest = digest_named(path.name)
                 json.loads(path.read_bytes())

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from events.facts import Fact
 from streams.blobs.directory import BlobDirectory
+from streams.blobs.errors import BlobDirectoryUnusable
 from streams.blobs.fetching import BlobClient
 from streams.blobs.locating import LocalityMap
 from streams.blobs.serving import BlobServer
@@ -92,9 +93,12 @@ class WorkerBlobs:
     ) -> AsyncIterator[WorkerBlobs]:
         """The blobs below `folder`, served until the end; `report` reports and mirrors.
 
-        Raises BlobDirectoryInUse, OSError, AddressTaken.
+        Raises BlobDirectoryInUse, BlobDirectoryUnusable, OSError, AddressTaken.
         """
-        directory = await asyncio.to_thread(BlobDirectory, folder, budget_bytes)
+        try:
+            directory = await asyncio.to_thread(BlobDirectory, folder, budget_bytes)
+        except OSError as error:
+            raise BlobDirectoryUnusable(str(error)) from error
         server = BlobServer(directory, host=options.host, port=options.port)
         try:
             served_url = await server.start()

@@ -28,6 +28,8 @@ from streams.worker.blob_reports import MirrorState
 MOST_BATCHES = 32
 BATCH_BYTES = 256 << 10
 PIN_BYTES = 256 << 20
+AT_ONCE = 16
+"""Fetches under way: each has a file open and a connection, and inputs of runs need those too."""
 FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.5, 30.0
 
 _log = logging.getLogger("headway.worker")
@@ -63,6 +65,7 @@ class Mirror:
         self._pins: dict[Digest, Pin] = {}
         self._pinned_bytes = 0
         self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     @property
     def state(self) -> MirrorState:
@@ -141,7 +144,8 @@ class Mirror:
             self.counts.dropped += 1
             return True
         try:
-            await self._take_one(digest)
+            async with self._slots:
+                await self._take_one(digest)
         except FetchFailed as error:
             if error.failure in (FetchFailure.NOT_FOUND, FetchFailure.DATA_LOSS):
                 say(_log, logging.WARNING, "the mirror cannot take a blob", blob=name_of(digest), because=error.why)
