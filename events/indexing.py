@@ -111,6 +111,8 @@ def endpoint_deadline_us(shard: Shard, endpoint: Endpoint) -> int | None:
     config = shard.instances[endpoint.instance].config.locality
     grace_us = config.never_reconnect_s * SECOND_US
     if is_waited_for(shard, endpoint):
+        if endpoint.connection_id:
+            return None  # its worker may be heard yet: whether it is gone is for the worker's timeout to say, however short the grace
         # Counted from the end of the recovery, never from the election: nobody is heard while a backlog is decided.
         return shard.recovered_at_us + grace_us if shard.recovers_at is None else None
     if endpoint.connection_id:

@@ -142,10 +142,7 @@ def _endpoint_swept(shard: Shard, event: e.EndpointSwept) -> None:
     instance = shard.instances[event.instance]
     endpoint = instance.endpoints[event.endpoint]
     _let_go(instance, endpoint, list(endpoint.unacknowledged or ()))
-    if event.endpoint in instance.workers:
-        endpoint.advertised = False  # connected, and silent for as long: its worker times out by itself
-    else:
-        del instance.endpoints[event.endpoint]
+    del instance.endpoints[event.endpoint]
 
 
 def _worker_flapping(shard: Shard, event: e.WorkerFlapping) -> None:

@@ -141,10 +141,8 @@ def test_reload_does_not_clobber_live_reconnected_endpoint(holding):
     assert view(holding, "w1").confirmed is True, "the end of the recovery takes nothing from who came before it"
     assert held(holding, "w1") == ["live", "x", "y"]
     assert {endpoint for endpoint, _ in swept(holding)} == {"w2"}
-    first = of_kind(holding, e.EndpointSwept)[0]
-    assert (first.cause, first.at_us) == (SweepCause.NEVER_RECONNECTED, recovered_at_us(holding)), (
-        "no grace: swept with it"
-    )
+    first, out = of_kind(holding, e.EndpointSwept)[0], of_kind(holding, e.WorkerDisconnected)[0]
+    assert (first.cause, first.at_us) == (SweepCause.NEVER_RECONNECTED, out.at_us), "no grace: swept as its worker is out"
 
 
 def test_never_reconnect_sweep_fires_grace_after_baseline_not_boot(holding):
@@ -262,14 +260,16 @@ def test_a_worker_that_says_after_a_restart_that_it_leaves_takes_its_entries_wit
     assert holders(holding, "x") == ["w2"]
 
 
-def test_a_connected_worker_that_is_silent_for_longer_than_the_grace_stays_a_worker(story):
+def test_a_connected_worker_is_not_swept_before_it_is_out_however_short_the_grace(story):
+    """Its next keepalive confirms it; a grace shorter than the keepalives' distance takes nothing from it."""
     story.given(configure(worker_timeout_s=5000), connect("w1", boot=OLD), advertise("w1", "x"), restart())
-    story.when(advance(620)).then("w1 swept: never_reconnected")
+    story.when(advance(620)).then()
+    assert holders(story, "x") == ["w1"]
+    story.given(configure(worker_timeout_s=5000, locality={"never_reconnect_s": 0}))
+    story.when(advance(4000), keepalive("w1"), advance(4000)).then("w1 confirmed")
+    assert held(story, "w1") == ["x"]
+    story.given(restart()).when(advance(5000)).then("w1 out: timeout", "w1 swept: never_reconnected")
     assert holders(story, "x") == []
-    assert story.connected() == ["w1"]
-    story.when(keepalive("w1"), advertise("w1", "y")).then("w1 confirmed", "w1 reports 2.0: delta, the last")
-    assert held(story, "w1") == ["y"]
-    assert row(story, "w1").boot_epoch == OLD
 
 
 def test_recovery_confirmation_and_sweep_say_nothing_of_stable_blobs(holding):
