@@ -14,7 +14,6 @@ from events.payloads import digests_of
 from events.reasons import WipeCause
 from events.values import Digest, Holding
 from projections import keys
-from projections.inventory import listed_in
 from projections.locality_fold import unacknowledged_of
 from projections.rows import RowReader
 from projections.shard_state import ShardState
@@ -22,10 +21,6 @@ from proto.gen.headway.v1.rows_pb2 import EndpointRow, InventoryRow, LocalityRow
 
 INPUTS_ASKED = 64
 """Of an action's inputs, how many are looked up: the largest ones, which hold nearly all of its bytes."""
-
-
-class NotHeld(LookupError):
-    """A listing was to go on behind something that the endpoint does not hold any more: begin again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,45 +169,6 @@ def endpoints(rows: RowReader, shard: int, instance: str = "") -> Iterator[Endpo
     leader_epoch = _leader_epoch(rows, shard)
     for row in _endpoints(rows, shard, instance):
         yield _view(rows, shard, row, leader_epoch)
-
-
-def blobs_of(
-    rows: RowReader, shard: int, instance: str, endpoint: str, limit: int = 1000, after: Digest | None = None
-) -> list[Digest]:
-    """What an endpoint holds: at most `limit` blobs, in the order of their naming (each once), those behind `after` where given.
-
-    Raises:
-        NotHeld: the endpoint does not hold `after` any more, so that where to go on is not known.
-    """
-    row = _endpoint(rows, shard, instance, endpoint)
-    if row is None:
-        return []
-    number = row.number.to_bytes(4, "big")
-    inventory = _inventory(rows, shard, number)
-    prefix = keys.shard_prefix(shard)
-    first = keys.number(max(inventory.floor, inventory.first_chunk))
-    if after is not None:
-        stored = rows.get(prefix + keys.of_digest(after) + number)
-        if stored is None or not _counts(inventory, stored):
-            raise NotHeld(
-                f"endpoint {endpoint} of instance {instance} does not hold {after} any more, "
-                "so the list cannot go on behind it; begin again from its start"
-            )
-        first = stored
-    found: list[Digest] = []
-    chunks = prefix + keys.CHUNK + number
-    for key, value in rows.scan(chunks + first, keys.after_prefix(chunks)):
-        named = key[-8:]
-        # A blob counts in the chunk that named it last only.
-        for digest in dict.fromkeys(digests_of(listed_in(value)[1])):
-            if after is not None:
-                if digest == after:
-                    after = None
-            elif rows.get(prefix + keys.of_digest(digest) + number) == named:
-                found.append(digest)
-                if len(found) >= limit:
-                    return found
-    return found
 
 
 def pins_of(rows: RowReader, shard: int, instance: str, endpoint: str, limit: int = 1000) -> list[Digest]:

@@ -15,7 +15,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
@@ -24,6 +23,7 @@ from events.reasons import WipeCause
 from events.values import Digest
 from projections.locality import EndpointView, Holder, Stats
 from streams.digests import digest_named, in_url
+from streams.url_parts import url_part
 from streams.views import NotInTable, ViewRefused, ViewsUnreachable, refusal_of
 
 __all__ = ["EndpointView", "Found", "Holder", "Inventory", "LocalityReader", "Position", "Stats"]
@@ -50,11 +50,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """An endpoint, and as many of its blobs as were asked for; `more` says that it has more."""
+    """An endpoint, and as many of its blobs as were asked for; `next` says where the rest begins, None that there is no more."""
 
     endpoint: EndpointView
     blobs: tuple[Digest, ...]
-    more: bool
+    next: str | None
     position: Position
 
 
@@ -92,19 +92,22 @@ class LocalityReader:
         return Found(tuple(_parsed(Holder, holder) for holder in answer["holders"]), _position(answer))
 
     async def endpoint(
-        self, instance: str, endpoint: str, *, blobs: int = 0, after: Digest | None = None
+        self, instance: str, endpoint: str, *, blobs: int = 0, after: str | None = None
     ) -> Inventory | None:
-        """What is known of an endpoint, with at most `blobs` (0 to 10,000) of what it holds, from behind `after`; None: it is not known.
+        """What is known of an endpoint, with at most `blobs` (0 to 10,000) of what it holds; None: it is not known.
 
-        Raises ViewsUnreachable, NotReady as `holders`; ViewRefused when it no longer holds `after`.
+        `after` is `next` of the page before. Following it to the end lists every blob that is held all the while; one may come twice.
+
+        Raises ViewsUnreachable, NotReady as `holders`; ViewRefused when `after` is of another endpoint, or of a read side that is ahead of
+        this one.
         """
-        path = f"/locality/endpoints/{quote(instance, safe='')}/{quote(endpoint, safe='')}"
+        path = f"/locality/endpoints/{url_part(instance)}/{url_part(endpoint)}"
         try:
-            answer = await self._get(path, blobs=blobs or None, after=None if after is None else in_url(after))
+            answer = await self._get(path, blobs=blobs or None, after=after)
         except NotInTable:
             return None
         found = tuple(map(digest_named, answer.get("blobs", ())))
-        return Inventory(_parsed(EndpointView, answer["endpoint"]), found, answer.get("more", False), _position(answer))
+        return Inventory(_parsed(EndpointView, answer["endpoint"]), found, answer.get("next"), _position(answer))
 
     async def stats(self) -> tuple[Stats, Position]:
         """Sums over all shards of the read side. Raises ViewsUnreachable, NotReady."""

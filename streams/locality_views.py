@@ -4,10 +4,13 @@
     GET /locality/endpoints/INSTANCE/ENDPOINT   ?blobs=&after=          one endpoint: its epoch, what it has said, what waits for it
     GET /locality/stats                                                 endpoints, pairs, pins of every shard
 
-HASH is in hex; HASH/SIZE is read as well. `blobs` lists so many digests of the endpoint in the order of their naming, those behind
-`after`. Every answer carries `seq`, `age_ms` and `shards` as all views do, and `complete`: false while it is answered from an index
-that has not been read to its end after a start (`streams/readiness.py`), and then `progress`. What an incomplete index does not
-name may be there all the same.
+HASH is in hex; HASH/SIZE is read as well. `blobs` lists so many digests of the endpoint in the order of their naming; where there are
+more, `next` is the value of `after` that goes on there. What is held while one page after the other is read is listed, perhaps twice,
+whatever else changes meanwhile.
+
+Every answer carries `seq`, `age_ms` and `shards` as all views do, and `complete`: false while it is answered from an index that has not
+been read to its end after a start (`streams/readiness.py`), and then `progress`. What an incomplete index does not name may be there
+all the same.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from aiohttp import web
 
 from events.values import Digest
 from projections import fleet, locality
+from projections.blob_pages import InvalidMark, Mark, MarkRefused, Page, blobs_of
 from projections.table import Table
 from streams.answering import Answer, Refused, View, answering, limit_of, text_of
 from streams.digests import InvalidDigest, digest_named
@@ -69,7 +73,7 @@ class LocalityViews:
         instance, endpoint = request.match_info["instance"], request.match_info["endpoint"]
         blobs = limit_of(request, "blobs", default=0, least=0)
         after = text_of(request, "after")
-        from_digest = _digest(after) if after else None
+        mark = _mark(after) if after else None
         tables = self._tables(instance)
         for table in tables:
             found = locality.endpoint(table.rows, table.number, instance, endpoint)
@@ -77,8 +81,9 @@ class LocalityViews:
                 continue
             answer: Answer = {"endpoint": plain(found), **self._stamp(tables)}
             if blobs:
-                named = _blobs(table, instance, endpoint, blobs + 1, from_digest)
-                answer |= {"blobs": [str(digest) for digest in named[:blobs]], "more": len(named) > blobs}
+                page = _page(table, instance, endpoint, blobs, mark)
+                answer |= {"blobs": [str(digest) for digest in page.blobs], "more": page.next is not None}
+                answer["next"] = None if page.next is None else str(page.next)
             return answer
         remedy = "An endpoint is forgotten never_reconnect_s after its last connection; `headway worker list` shows who is connected"
         if self._read_side.progress() or not tables:
@@ -129,11 +134,18 @@ class LocalityViews:
         return {"complete": True, **stamp}
 
 
-def _blobs(table: Table, instance: str, endpoint: str, limit: int, after: Digest | None) -> list[Digest]:
+def _page(table: Table, instance: str, endpoint: str, limit: int, after: Mark | None) -> Page:
     try:
-        return locality.blobs_of(table.rows, table.number, instance, endpoint, limit, after)
-    except locality.NotHeld as error:
+        return blobs_of(table.rows, table.number, instance, endpoint, limit, after)
+    except MarkRefused as error:
         raise Refused(400, "bad-request", str(error), "Leave `after` out, and begin again") from error
+
+
+def _mark(text: str) -> Mark:
+    try:
+        return Mark.of_text(text)
+    except InvalidMark as error:
+        raise Refused(400, "bad-request", f"after={error}", "Leave `after` out to begin, then pass `next`") from error
 
 
 def plain(value: Any) -> Any:

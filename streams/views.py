@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from http.client import HTTPException
 from typing import Any, ClassVar
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 from streams.errors import StreamError
+from streams.url_parts import url_part
 
 Answer = dict[str, Any]
 
@@ -146,7 +147,7 @@ class Views:
 
     def explain_operation(self, name: str, *, instance: str | None = None) -> Answer:
         """Why an operation is where it is, by any of its names. Raises NotInTable."""
-        return self.get(f"/v1/explain/operation/{quote(name, safe='')}", instance=instance)
+        return self.get(f"/v1/explain/operation/{url_part(name)}", instance=instance)
 
     def explain_hold(self, name: str | None = None, *, instance: str | None = None) -> Answer:
         """The hold that an operation, a held worker or an instance names, or why there is none. Raises NotInTable."""
@@ -154,7 +155,7 @@ class Views:
 
     def operation(self, name: str, *, instance: str | None = None) -> Answer:
         """One operation with command and output, by INSTANCE/op-N, op-N, N or client operation id. Raises NotInTable."""
-        return self.get(f"/v1/operations/{quote(name, safe='')}", instance=instance)
+        return self.get(f"/v1/operations/{url_part(name)}", instance=instance)
 
     def operations(
         self,
@@ -192,13 +193,13 @@ class Views:
 
     def locality_holders(self, digest: str, *, instance: str | None = None) -> Answer:
         """Who has this blob, named by HASH/SIZE."""
-        return self.get(f"/locality/holders/{quote(digest.replace('/', '-'), safe='')}", instance=instance)
+        return self.get(f"/locality/holders/{url_part(digest.replace('/', '-'))}", instance=instance)
 
     def locality_endpoint(
         self, instance: str, endpoint: str, *, blobs: int | None = None, after: str | None = None
     ) -> Answer:
-        """What is known of an endpoint, and so many of the blobs it holds, from behind `after`. Raises NotInTable."""
-        path = f"/locality/endpoints/{quote(instance, safe='')}/{quote(endpoint, safe='')}"
+        """What is known of an endpoint, with so many of its blobs, from `after` on: `next` of the answer before. Raises NotInTable."""
+        path = f"/locality/endpoints/{url_part(instance)}/{url_part(endpoint)}"
         return self.get(path, blobs=blobs, after=after)
 
     def locality_stats(self) -> Answer:

@@ -111,6 +111,34 @@ class IntakeStopped(StreamError):
         super().__init__("the store is stopping and takes nothing new", remedy="Send it again when the store is back")
 
 
+class UploadStalled(StreamError):
+    """A client sends no more of a blob, and what is reserved for it is given up."""
+
+    code: ClassVar[str] = "upload-stalled"
+    runbook: ClassVar[str] = (
+        "The client, or the network to it, stands still: look there. "
+        "`headway blobs serve --upload-silence-s` says how long the store waits."
+    )
+
+    def __init__(self, name: str, silence_s: float) -> None:
+        super().__init__(
+            f"nothing more of blob {name} came for {silence_s:g} s, and it was not kept", remedy="Send it again"
+        )
+
+
+class SameDirectory(StreamError):
+    """The two tiers of a store were to be in one directory."""
+
+    code: ClassVar[str] = "same-blob-directory"
+    runbook: ClassVar[str] = "Name a directory on a quick disk for `--fast-dir`, or leave it out: in memory, then."
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"--dir and --fast-dir are one directory, {path}, and each tier needs its own",
+            remedy="Name another directory for --fast-dir, or leave it out",
+        )
+
+
 class TierFailed(StreamError):
     """The durable tier did not take blobs; they stay in the fast one."""
 
@@ -138,15 +166,16 @@ class StoreFailed(StreamError):
 
 
 class MapUnavailable(StreamError):
-    """The locality map does not answer."""
+    """The locality map does not answer, or, `answered`, not with what was asked for."""
 
     code: ClassVar[str] = "locality-map-unavailable"
     runbook: ClassVar[str] = (
         "Does `headway state-table run` run? Until it does, blobs come from the stable store alone."
     )
 
-    def __init__(self, url: str, why: str) -> None:
+    def __init__(self, url: str, why: str, *, answered: bool = False) -> None:
+        self.answered = answered
         super().__init__(
-            f"the locality map at {url} does not answer: {why}",
+            f"the locality map at {url} {'does not know' if answered else 'does not answer'}: {why}",
             remedy="Start the read side, or correct --locality-url",
         )

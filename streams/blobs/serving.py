@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import BinaryIO, ClassVar, Protocol
 
 from aiohttp import web
@@ -26,6 +27,7 @@ from streams.blobs.errors import (
     NoRoomForBlob,
     TierFailed,
     UnreadableDigest,
+    UploadStalled,
     WrongContent,
 )
 from streams.blobs.naming import READ_BYTES, digest_named, name_of
@@ -36,11 +38,14 @@ STATUS: dict[type[StreamError], int] = {
     UnreadableDigest: 400,
     WrongContent: 400,
     BlobMissing: 404,
+    UploadStalled: 408,
     BlobTooLarge: 413,
     IntakeStopped: 503,
     TierFailed: 507,
     NoRoomForBlob: 507,
 }
+
+UPLOAD_SILENCE_S = 30.0
 
 _log = logging.getLogger("headway.blobs")
 
@@ -82,12 +87,29 @@ class AddressTaken(StreamError):
 
 
 class BlobServer:
-    """Serves the blobs of `source`, and takes them for `sink` where there is one. `host` is one address of this machine."""
+    """Serves the blobs of `source`, and takes them for `sink` where there is one.
 
-    def __init__(self, source: Source, *, host: str, port: int = 0, sink: Sink | None = None) -> None:
+    Args:
+        source: what is served.
+        host: one address of this machine.
+        port: 0 for any.
+        sink: what takes blobs; None: nothing does.
+        upload_silence_s: an upload of which nothing comes for so long is given up, with the room that is reserved for it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        host: str,
+        port: int = 0,
+        sink: Sink | None = None,
+        upload_silence_s: float = UPLOAD_SILENCE_S,
+    ) -> None:
         self._source = source
         self._sink = sink
         self._host, self._port = host, port
+        self._upload_silence_s = upload_silence_s
         self._runner: web.AppRunner | None = None
         self.served = 0
 
@@ -165,13 +187,28 @@ class BlobServer:
             if request.content_length is not None and request.content_length != digest.size_bytes:
                 why = f"the request has {request.content_length} bytes"
                 raise WrongContent(name_of(digest), why)
-            is_new = await self._sink.put(digest, request.content.iter_chunked(READ_BYTES))
+            async with aclosing(self._received(request, digest)) as pieces:
+                is_new = await self._sink.put(digest, pieces)
         except StreamError as error:
             return refusal_of(error)
         except OSError as error:
             say(_log, logging.ERROR, "a blob could not be stored", error=str(error))
             return refusal_of(TierFailed(request.match_info["name"], 1, error.strerror or str(error)))
         return web.Response(status=201 if is_new else 200)
+
+    async def _received(self, request: web.Request, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """The content as it comes. Raises UploadStalled."""
+        pieces = request.content.iter_chunked(READ_BYTES)
+        while True:
+            try:
+                # Only the wait for the client counts, not what the store does with a piece.
+                async with asyncio.timeout(self._upload_silence_s):
+                    piece = await anext(pieces, b"")
+            except TimeoutError as error:
+                raise UploadStalled(name_of(digest), self._upload_silence_s) from error
+            if not piece:
+                return
+            yield piece
 
 
 def refusal_of(error: StreamError) -> web.Response:

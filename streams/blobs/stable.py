@@ -28,6 +28,8 @@ from streams.errors import StreamError
 from streams.log_lines import say
 
 ANNOUNCE_EVERY_S = 1.0
+MOST_SILENT = 3
+"""So many endpoints in a row of which the map said nothing at all, and the rest of their instance is not asked for."""
 
 _log = logging.getLogger("headway.blobs")
 
@@ -144,20 +146,36 @@ class WorkersAsPeers:
         """See `Peers.pull_into`."""
         pulled = 0
         for instance in self._instances:
+            what = "what only workers hold is not pulled; they keep it"
             try:
-                for endpoint in await self._locality.endpoints(instance):
+                endpoints = await self._locality.endpoints(instance)
+            except MapUnavailable as error:
+                say(_log, logging.WARNING, what, instance=instance, error=str(error))
+                continue
+            silent = 0
+            for endpoint in endpoints:
+                try:
                     async with aclosing(self._locality.blobs_of(instance, endpoint)) as digests:
                         async for digest in digests:
                             if not store.holds(digest):
                                 pulled += await self._pull(instance, digest, store)
-            except MapUnavailable as error:
-                what = "what only workers hold is not pulled; they keep it"
-                say(_log, logging.WARNING, what, instance=instance, error=str(error))
+                    silent = 0
+                except MapUnavailable as error:
+                    say(_log, logging.WARNING, what, instance=instance, endpoint=endpoint, error=str(error))
+                    silent = 0 if error.answered else silent + 1
+                    if silent == MOST_SILENT:  # it is away: every other endpoint would wait for it as long
+                        break
         return pulled
 
     async def _pull(self, instance: str, digest: Digest, store: TieredStore) -> int:
         why = "nobody serves it"
-        for holder in await self._locality.holders(digest, instance):
+        try:
+            holders = await self._locality.holders(digest, instance)
+        except MapUnavailable as error:
+            if not error.answered:
+                raise
+            holders, why = [], str(error)
+        for holder in holders:
             if not holder.blobs_url:
                 continue
             try:

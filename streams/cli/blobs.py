@@ -18,12 +18,12 @@ import click
 from events.reasons import FetchFailure
 from events.values import Digest
 from streams import log_lines
-from streams.blobs.errors import BlobDirectoryUnusable, BlobMissing, StoreFailed
+from streams.blobs.errors import BlobDirectoryUnusable, BlobMissing, SameDirectory, StoreFailed
 from streams.blobs.fetching import BlobClient, FetchFailed
 from streams.blobs.incoming import Incoming
 from streams.blobs.locating import LocalityMap
 from streams.blobs.naming import digest_named, name_of
-from streams.blobs.serving import BlobServer
+from streams.blobs.serving import UPLOAD_SILENCE_S, BlobServer
 from streams.blobs.stable import StableBlobPublisher, WorkersAsPeers
 from streams.blobs.tiers import DurableTier, FolderTier, MemoryTier, TieredStore
 from streams.cli.blob_options import Listening, Url
@@ -50,6 +50,7 @@ class _Serving(NamedTuple):
     tag: str
     announces: bool
     locality_url: str | None
+    upload_silence_s: float
 
 
 @command.command()
@@ -94,6 +95,14 @@ class _Serving(NamedTuple):
     type=Url(),
     help="At the stop, ask there what only workers hold, and take it; empty: take nothing [default: HEADWAY_VIEWS_URL].",
 )
+@click.option(
+    "--upload-silence-s",
+    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    default=UPLOAD_SILENCE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="An upload of which nothing comes for so long is given up (408), with the room that is kept for it.",
+)
 @click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
 @click.option(
     "--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO", show_default=True
@@ -107,6 +116,7 @@ def serve(
     store: str,
     announce: bool,
     locality_url: str | None,
+    upload_silence_s: float,
     bootstrap_servers: str | None,
     log_level: str,
 ) -> None:
@@ -119,7 +129,9 @@ def serve(
     log_lines.configure(log_level)
     settings = load_settings(bootstrap_servers=bootstrap_servers)
     tag = "" if store == "content" else store
-    chosen = _Serving(folder, fast_dir, fast_memory_kib, listen, instances, tag, announce, locality_url)
+    chosen = _Serving(
+        folder, fast_dir, fast_memory_kib, listen, instances, tag, announce, locality_url, upload_silence_s
+    )
     if asyncio.run(_serve(settings, chosen)):
         raise SystemExit(FAILED)
 
@@ -131,6 +143,8 @@ def draw() -> int:
 
 async def _serve(settings: Settings, chosen: _Serving) -> bool:
     """Serve; True where the stop was cut short."""
+    if chosen.fast_dir is not None and chosen.fast_dir.resolve() == chosen.folder.resolve():
+        raise SameDirectory(str(chosen.folder))
     try:
         fast = MemoryTier(chosen.fast_kib << 10) if chosen.fast_dir is None else FolderTier(chosen.fast_dir)
         store = TieredStore(fast, DurableTier(chosen.folder))
@@ -150,7 +164,13 @@ async def _serve(settings: Settings, chosen: _Serving) -> bool:
                 if address and not chosen.tag:  # workers keep content; results are theirs to make again
                     peers = WorkersAsPeers(LocalityMap(address, client.session), client, chosen.instances)
                 publisher = StableBlobPublisher(store, facts, chosen.instances, draw=draw, tag=chosen.tag, peers=peers)
-            server = BlobServer(store, host=chosen.listen[0], port=chosen.listen[1], sink=store)
+            server = BlobServer(
+                store,
+                host=chosen.listen[0],
+                port=chosen.listen[1],
+                sink=store,
+                upload_silence_s=chosen.upload_silence_s,
+            )
             click.echo(await server.start())
             stack.push_async_callback(server.close)
             return await _until_stopped(store, publisher)

@@ -68,10 +68,10 @@ def holders(digest: Digest, instance: str | None, output: str, watch: float | No
 @click.argument("name", metavar="NAME")
 @click.option("--instance", default=DEFAULT_INSTANCE, show_default=True, metavar="NAME")
 @click.option("--blobs", type=click.IntRange(0, PAGE), default=0, help="List so many of the blobs it holds.")
-@click.option("--after", type=DigestParameter(), metavar="DIGEST", help="With --blobs: those behind this one.")
+@click.option("--after", metavar="MARK", help="With --blobs: go on where a list ended; it says so with `--after`.")
 @output_option
 @watch_option
-def endpoint(name: str, instance: str, blobs: int, after: Digest | None, output: str, watch: float | None) -> None:
+def endpoint(name: str, instance: str, blobs: int, after: str | None, output: str, watch: float | None) -> None:
     """Show what is known of an endpoint: its boot epoch, what it holds, and what waits for it. Exit code 4 when it is not known.
 
     An endpoint is known from its first connection until it has been away for never_reconnect_s. Unconfirmed is one that was not heard
@@ -102,9 +102,7 @@ def endpoint(name: str, instance: str, blobs: int, after: Digest | None, output:
     ]
 
     show(
-        lambda: views.locality_endpoint(
-            instance, name, blobs=blobs or None, after=None if after is None else str(after)
-        ),
+        lambda: views.locality_endpoint(instance, name, blobs=blobs or None, after=after),
         output,
         _endpoint_shown,
         columns if blobs else columns[:-1],
@@ -187,7 +185,9 @@ def _endpoint_shown(answer: Answer) -> dict[str, Any]:
 def _listed(answer: Answer) -> str:
     if "blobs" not in answer:
         return ""
-    return f"{counted(answer['blobs'], 'blob')} listed" + (", it holds more" if answer["more"] else "")
+    return f"{counted(answer['blobs'], 'blob')} listed" + (
+        f", it holds more: --after {answer['next']}" if answer["more"] else ""
+    )
 
 
 def _footer(what: str, answer: Answer) -> str:

@@ -70,6 +70,15 @@ def test_a_second_store_does_not_take_the_directory_of_the_first(serving: Servin
     assert "blob-directory-in-use" in headway(*arguments, code=1).stderr
 
 
+def test_one_directory_for_both_tiers_is_refused_for_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "durable")
+    for fast in (tmp_path / "durable", tmp_path / "link", tmp_path / "x" / ".." / "durable"):
+        folders = ("--dir", str(tmp_path / "durable"), "--fast-dir", str(fast))
+        said = headway("blobs", "serve", *folders, "--no-announce", code=1).stderr
+        assert "same-blob-directory" in said
+        assert "--dir and --fast-dir are one directory" in said
+
+
 def test_a_blob_that_is_not_there_is_exit_code_4_and_nothing_is_written(serving: Serving, tmp_path: Path) -> None:
     target = tmp_path / "got"
     name = name_of(digest_of(b"absent"))

@@ -118,15 +118,28 @@ def test_blobs_of_an_endpoint_come_page_by_page(read_side: MakeReadSide) -> None
     side = read_side(FACTS)
     page = side.json("locality", "endpoint", "w1", "--blobs", "2")
     assert (page["blobs"], page["more"]) == ([str(blob) for blob in BLOBS[:2]], True)
-    page = side.json("locality", "endpoint", "w1", "--blobs", "2", "--after", page["blobs"][-1])
-    assert (page["blobs"], page["more"]) == ([str(BLOBS[2])], False)
+    page = side.json("locality", "endpoint", "w1", "--blobs", "2", "--after", page["next"])
+    assert (page["blobs"], page["more"], page["next"]) == ([str(BLOBS[2])], False, None)
     assert str(BLOBS[0]) in side.run("locality", "endpoint", "w1", "--blobs", "1").stdout
-    assert "1 blob listed, it holds more" in side.run("locality", "endpoint", "w1", "--blobs", "1").stdout
-    lost = side.run("locality", "endpoint", "w2", "--blobs", "1", "--after", str(BLOBS[0]), code=1)
-    assert "does not hold" in lost.stderr
-    assert (
-        "--after goes with --blobs" in side.run("locality", "endpoint", "w1", "--after", str(BLOBS[0]), code=2).stderr
-    )
+    mark = side.json("locality", "endpoint", "w1", "--blobs", "1")["next"]
+    text = side.run("locality", "endpoint", "w1", "--blobs", "1").stdout
+    assert f"1 blob listed, it holds more: --after {mark}" in text
+    other = side.run("locality", "endpoint", "w2", "--blobs", "1", "--after", mark, code=1)
+    assert "one of w1 of instance main" in other.stderr
+    digest = side.run("locality", "endpoint", "w1", "--blobs", "1", "--after", str(BLOBS[0]), code=1)
+    assert "is not where a page ended" in digest.stderr
+    assert "--after goes with --blobs" in side.run("locality", "endpoint", "w1", "--after", mark, code=2).stderr
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/b", "%2E"])
+async def test_an_endpoint_is_found_whatever_its_name_is_in_a_url(read_side: MakeReadSide, name: str) -> None:
+    side = await asyncio.to_thread(read_side, [connected(name, 11, 7), has(name, 7, BLOBS[0])])
+    shown = await asyncio.to_thread(side.json, "locality", "endpoint", name, "--blobs", "1")
+    assert (shown["endpoint"]["endpoint"], shown["blobs"]) == (name, [str(BLOBS[0])])
+    async with LocalityReader(side.address) as reader:
+        found = await reader.endpoint("main", name, blobs=1)
+        assert found is not None
+        assert (found.endpoint.endpoint, found.blobs) == (name, (BLOBS[0],))
 
 
 def test_stats_sum_up(read_side: MakeReadSide) -> None:
@@ -166,10 +179,10 @@ async def test_the_library_answers_typed(read_side: MakeReadSide) -> None:
         assert (found.position.complete, found.position.age_ms) == (True, 250)
         inventory = await reader.endpoint("main", "w1", blobs=2)
         assert inventory is not None
-        assert (inventory.blobs, inventory.more, inventory.endpoint.blobs) == (tuple(BLOBS[:2]), True, 3)
-        rest = await reader.endpoint("main", "w1", blobs=2, after=BLOBS[1])
+        assert (inventory.blobs, inventory.endpoint.blobs) == (tuple(BLOBS[:2]), 3)
+        rest = await reader.endpoint("main", "w1", blobs=2, after=inventory.next)
         assert rest is not None
-        assert (rest.blobs, rest.more) == ((BLOBS[2],), False)
+        assert (rest.blobs, rest.next) == ((BLOBS[2],), None)
         gone = await reader.endpoint("main", "w2")
         assert gone is not None
         assert gone.endpoint.wiped is WipeCause.DISCONNECTED
@@ -177,8 +190,8 @@ async def test_the_library_answers_typed(read_side: MakeReadSide) -> None:
         assert (await reader.stats())[0].pairs == 3
         with pytest.raises(NotInTable, match="known instances: main"):
             await reader.holders(BLOBS[0], instance="x")
-        with pytest.raises(ViewRefused, match="does not hold"):
-            await reader.endpoint("main", "w1", blobs=1, after=BLOBS[3])
+        with pytest.raises(ViewRefused, match="is not where a page ended"):
+            await reader.endpoint("main", "w1", blobs=1, after=str(BLOBS[3]))
 
 
 async def test_the_library_says_when_it_is_too_early_or_nobody_is_there(read_side: MakeReadSide) -> None:

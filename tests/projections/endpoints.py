@@ -10,6 +10,7 @@ from events.payloads import digests_bytes
 from events.reasons import DisconnectReason, FetchFailure, SweepCause, WipeCause
 from events.values import Digest
 from projections import keys, locality
+from projections.blob_pages import blobs_of
 from projections.inventory import inventory_at
 from projections.locality_fold import LOCALITY_FOLDS, endpoint_at
 from projections.rows import MemoryRows, Rows
@@ -118,7 +119,7 @@ class Endpoints:
         return self.rows
 
     def held(self, name: str) -> set[int]:
-        found = locality.blobs_of(self.flushed(), 0, "main", name, limit=1 << 30)
+        found = blobs_of(self.flushed(), 0, "main", name, limit=1 << 30).blobs
         assert len(set(found)) == len(found), "a blob is listed twice"
         return named(found)
 

@@ -14,7 +14,7 @@ from projections.locality_fold import LOCALITY_FOLDS
 from projections.rows import MemoryRows
 from projections.table import MissingRow, Table
 from proto.gen.headway.v1.rows_pb2 import LocalityRow
-from tests.projections.endpoints import Endpoints, blob, blobs, named
+from tests.projections.endpoints import Endpoints, blob, blobs
 
 
 @pytest.fixture
@@ -332,21 +332,6 @@ def test_most_bytes_looks_at_the_largest_inputs_only(ends: Endpoints) -> None:
     ends.report("a", 1, range(1, 101))
     (held,) = locality.most_bytes(ends.rows, 0, "main", blobs(*range(1, 101)))
     assert held.bytes == sum(range(37, 101))
-
-
-def test_blobs_are_listed_in_pages_each_once(ends: Endpoints) -> None:
-    ends.report("a", 1, range(1, 8), full=True)
-    ends.report("a", 2, (3, 8, 9, 8))
-    pages: list[list[Digest]] = []
-    while not pages or pages[-1]:
-        after = pages[-1][-1] if pages else None
-        pages.append(locality.blobs_of(ends.rows, 0, "main", "a", 2, after))
-    assert [len(page) for page in pages] == [2, 2, 2, 2, 1, 0]
-    assert named(digest for page in pages for digest in page) == set(range(1, 10))
-    ends.evict("a", 3)
-    with pytest.raises(locality.NotHeld, match="begin again"):
-        locality.blobs_of(ends.rows, 0, "main", "a", 2, blob(3))
-    assert locality.blobs_of(ends.rows, 0, "main", "nobody") == []
 
 
 def test_chunks_of_stable_blobs_are_owed_by_who_was_connected_until_acknowledged(ends: Endpoints) -> None:

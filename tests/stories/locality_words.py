@@ -10,6 +10,7 @@ from events.reasons import FetchFailure, IgnoreReason, RejectReason
 from events.state import Endpoint
 from events.values import Digest
 from projections import keys, locality
+from projections.blob_pages import blobs_of
 from projections.rows import MemoryRows
 from proto.gen.headway.v1 import commands_pb2
 from tests.reference.rows import rows_of
@@ -150,7 +151,7 @@ def sent(story: "Story") -> int:
 
 def held(story: "Story", endpoint: str) -> list[str]:
     """What the read side says that the endpoint holds, by name."""
-    return sorted(names(locality.blobs_of(table_of(story).rows, 0, MAIN, endpoint, limit=10_000)))
+    return sorted(names(blobs_of(table_of(story).rows, 0, MAIN, endpoint, limit=10_000).blobs))
 
 
 def pinned(story: "Story", endpoint: str) -> list[str]:

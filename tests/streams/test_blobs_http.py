@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from events.reasons import FetchFailure
 from events.values import Digest
@@ -176,9 +177,9 @@ async def test_the_blobs_of_an_endpoint_come_page_by_page(client: BlobClient) ->
     def answer(request: web.Request) -> web.StreamResponse:
         assert request.raw_path.startswith("/locality/endpoints/main/w%2F1?")
         if "after" in request.query:
-            assert request.query["after"] == str(first)
-            return web.json_response({"blobs": [str(second)], "more": False})
-        return web.json_response({"blobs": ["ab" * 20 + "/5", str(first)], "more": True})
+            assert request.query["after"] == "1-2-3-4"
+            return web.json_response({"blobs": [str(second)], "more": False, "next": None})
+        return web.json_response({"blobs": ["ab" * 20 + "/5", str(first)], "more": True, "next": "1-2-3-4"})
 
     async with answering(answer) as url, aclosing(LocalityMap(url, client.session).blobs_of("main", "w/1")) as found:
         assert [digest async for digest in found] == [first, second], "one that is no SHA-256 is left out"
@@ -199,6 +200,44 @@ async def test_a_map_that_does_not_answer_is_an_error(client: BlobClient, answer
     async with answering(answer) as url:
         with pytest.raises(MapUnavailable, match=url):
             await LocalityMap(url, client.session).holders(DIGEST, "main")
+
+
+@pytest.mark.parametrize("following", [{}, {"next": None}, {"next": ""}, {"next": 5}, {"next": "again"}])
+async def test_a_map_that_has_more_and_does_not_say_where_is_an_error(
+    client: BlobClient, following: dict[str, object]
+) -> None:
+    page = {"blobs": [str(DIGEST)], "more": True, **following}
+    async with (
+        answering(lambda request: web.json_response(page)) as url,
+        aclosing(LocalityMap(url, client.session).blobs_of("main", "w1")) as found,
+    ):
+        with pytest.raises(MapUnavailable, match="next=") as caught:
+            assert [digest async for digest in found] == []
+    assert caught.value.answered
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:port", "http://127.0.0.1:1", "nowhere"])
+async def test_an_address_that_is_none_and_one_where_nobody_is_are_no_answer(client: BlobClient, address: str) -> None:
+    with pytest.raises(MapUnavailable, match="does not answer") as caught:
+        await LocalityMap(address, client.session).holders(DIGEST, "main")
+    assert not caught.value.answered
+
+
+@pytest.mark.parametrize("name", [".", "..", "w/1", "a b?#%", "%2E"])
+async def test_a_name_goes_as_it_is_whatever_it_is_in_a_path(client: BlobClient, name: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def view(request: web.Request) -> web.Response:
+        asked.append((request.match_info["instance"], request.match_info["endpoint"]))
+        return web.json_response({"blobs": [], "more": False, "next": None})
+
+    application = web.Application()
+    application.router.add_get("/locality/endpoints/{instance}/{endpoint:.+}", view)
+    async with TestServer(application) as server:
+        address = str(server.make_url("")).rstrip("/")
+        async with aclosing(LocalityMap(address, client.session).blobs_of(name, name)) as found:
+            assert [digest async for digest in found] == []
+    assert asked == [(name, name)]
 
 
 async def test_a_name_the_map_does_not_know_holds_nothing(client: BlobClient) -> None:

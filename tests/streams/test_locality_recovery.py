@@ -17,6 +17,7 @@ from events.codec import GENESIS_CHAIN, encode_event
 from events.payloads import digests_bytes
 from events.values import Digest
 from projections import keys, locality
+from projections.blob_pages import blobs_of
 from projections.rows import RowReader
 from streams.catch_up import ShardReader
 from streams.log import Outgoing
@@ -73,7 +74,7 @@ def answers(rows: RowReader) -> dict[str, object]:
         "first": locality.holders(rows, 0, BLOBS[0]),
         "last": locality.holders(rows, 0, BLOBS[-1]),
         "w1": locality.endpoint(rows, 0, "main", "w1"),
-        "w2": locality.blobs_of(rows, 0, "main", "w2"),
+        "w2": blobs_of(rows, 0, "main", "w2"),
         "pins": locality.pins_of(rows, 0, "main", "w1"),
         "stats": locality.stats(rows, 0),
     }

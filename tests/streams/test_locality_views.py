@@ -47,7 +47,9 @@ async def test_an_unknown_digest_has_no_holders_and_the_answer_its_position(ask:
         ("/locality/endpoints/elsewhere/w1", {}, 404, "main, night"),
         ("/locality/endpoints/main/nobody", {"blobs": "many"}, 400, "whole number"),
         ("/locality/endpoints/main/nobody", {"blobs": 10_001}, 400, "from 0 to 10000"),
-        ("/locality/endpoints/main/nobody", {"blobs": 1, "after": "xyz"}, 400, "HASH/SIZE"),
+        ("/locality/endpoints/main/nobody", {"blobs": 1, "after": "xyz"}, 400, "'xyz' is not where a page ended"),
+        ("/locality/endpoints/main/nobody", {"blobs": 1, "after": f"{HASH}/7"}, 400, "is not where a page ended"),
+        ("/locality/endpoints/main/nobody", {"blobs": 1, "after": "1-2-3"}, 400, "four whole numbers"),
     ],
 )
 async def test_a_wrong_request_is_answered_with_what_is_wrong(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from projections import keys, locality
+from projections.blob_pages import blobs_of
 from projections.position import take
 from projections.rows import MemoryRows
 from projections.table import Table
@@ -79,7 +80,7 @@ def test_what_endpoints_hold_is_the_same_in_a_store_and_in_a_dictionary(store: S
             assert locality.holders(store, seed, blob) == locality.holders(plain, seed, blob)
         for view in locality.endpoints(plain, seed):
             name = (view.instance, view.endpoint)
-            assert locality.blobs_of(store, seed, *name) == locality.blobs_of(plain, seed, *name)
+            assert blobs_of(store, seed, *name) == blobs_of(plain, seed, *name)
             assert locality.pins_of(store, seed, *name) == locality.pins_of(plain, seed, *name)
     assert pairs > 0
 
