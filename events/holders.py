@@ -1,7 +1,7 @@
 """The port through which placing asks who holds the inputs of an action (section 6, design section 2).
 
 Which endpoint holds which blob is millions of pairs, too many for the rows of the core. It is a fold of the same events, kept elsewhere;
-the core asks for it once per placed action, and writes the answer into the dispatch event. So deciding the same facts again needs no such
+the core asks for it as it places an action, and writes the answers into the dispatch event. So deciding the same facts again needs no such
 fold: `RecordedHolders` answers from those events.
 """
 
@@ -29,7 +29,14 @@ class Holders(Protocol):
         ...
 
     def most_bytes(self, operation: Operation) -> tuple[Holding, ...]:
-        """Which endpoints of its instance hold how many bytes of the operation's inputs: at most 8, the most bytes first."""
+        """Which endpoints of its instance hold how many bytes of the operation's inputs: at most 8, the most bytes first.
+
+        Their bytes are those of `bytes_at`. Not everybody who holds something need be named: what most of the fleet holds finds nobody.
+        """
+        ...
+
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        """How many bytes of the operation's inputs, of the largest ones, this endpoint of its instance holds."""
         ...
 
 
@@ -43,6 +50,10 @@ class NoHolders:
         """See `Holders.most_bytes`."""
         return ()
 
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        """See `Holders.bytes_at`."""
+        return 0
+
 
 NO_HOLDERS: Final = NoHolders()
 
@@ -51,18 +62,19 @@ class RecordedHolders:
     """Answers what was answered when the recorded events were decided: for the nth dispatch of an operation, what its nth dispatch says.
 
     Where another build or configuration dispatches an operation more often than recorded, the last answer for it stands; for one that was
-    never dispatched nobody holds anything.
+    never dispatched nobody holds anything. What an endpoint held that the dispatch neither went to nor named is not known: nothing. That
+    changes no decision of the build that wrote it, since the worker that was taken held more.
 
     Args:
         recorded: events in order of `seq`; those that are no dispatch are passed over.
     """
 
     def __init__(self, recorded: Iterable[Event]) -> None:
-        self._answers: dict[int, list[tuple[Holding, ...]]] = {}  # by operation_id
+        self._answers: dict[int, list[OperationDispatched]] = {}  # by operation_id
         self._dispatched: Counter[int] = Counter()  # in what is decided now, by operation_id
         for event in recorded:
             if type(event) is OperationDispatched:
-                self._answers.setdefault(event.operation_id, []).append(event.holders)
+                self._answers.setdefault(event.operation_id, []).append(event)
 
     def see(self, events: Sequence[Event]) -> None:
         """See `Holders.see`: dispatches are counted."""
@@ -72,7 +84,20 @@ class RecordedHolders:
 
     def most_bytes(self, operation: Operation) -> tuple[Holding, ...]:
         """See `Holders.most_bytes`."""
+        answer = self._answer(operation)
+        return () if answer is None else answer.holders
+
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        """See `Holders.bytes_at`."""
+        answer = self._answer(operation)
+        if answer is None:
+            return 0
+        if answer.endpoint == endpoint:
+            return answer.saved_bytes
+        return next((held.bytes for held in answer.holders if held.endpoint == endpoint), 0)
+
+    def _answer(self, operation: Operation) -> OperationDispatched | None:
         answers = self._answers.get(operation.operation_id)
         if answers is None:
-            return ()
+            return None
         return answers[min(self._dispatched[operation.operation_id], len(answers) - 1)]

@@ -9,18 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import islice
 
 from events.payloads import digests_of
 from events.reasons import WipeCause
 from events.values import Digest, Holding
 from projections import keys
 from projections.locality_fold import unacknowledged_of
-from projections.rows import RowReader
+from projections.rows import RowReader, Rows
 from projections.shard_state import ShardState
 from proto.gen.headway.v1.rows_pb2 import EndpointRow, InventoryRow, LocalityRow, StableRow
 
-INPUTS_ASKED = 64
-"""Of an action's inputs, how many are looked up: the largest ones, which hold nearly all of its bytes."""
+INPUTS_COUNTED = 64
+"""Of an action's inputs, how many are counted: the largest ones, which hold nearly all of its bytes."""
+
+INPUTS_ASKED = 16
+"""Of those, of how many it is asked who holds them."""
+
+HOLDERS_READ = 32
+"""So many pairs of an input are read to find who holds it. One with more is common, and finds nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +137,22 @@ def holders(rows: RowReader, shard: int, digest: Digest, instance: str = "") -> 
     return sorted(found, key=lambda holder: (holder.instance, holder.endpoint))
 
 
-def most_bytes(
-    rows: RowReader, shard: int, instance: str, inputs: Sequence[Digest], most: int = 8
-) -> tuple[Holding, ...]:
+def most_bytes(rows: Rows, shard: int, instance: str, inputs: Sequence[Digest], most: int = 8) -> tuple[Holding, ...]:
     """Which connected endpoints of the instance hold how many bytes of `inputs`: at most `most`, the most bytes first, ties by name.
 
-    Looks at the INPUTS_ASKED largest inputs; one that stands twice counts once.
+    Bounded, however many endpoints there are: they are found by the INPUTS_ASKED largest inputs, and an input of which more than
+    HOLDERS_READ pairs are stored is skipped there, since what everybody has speaks for nobody. (Pairs of other instances are pairs too, and
+    so are those that do not count any more, until they are cleaned.) So who holds nothing but common inputs, or only smaller ones, is not
+    named. The bytes of those that were found are exact: `bytes_at`.
     """
     held: dict[bytes, int] = {}
     inventories: dict[bytes, InventoryRow] = {}
-    asked = dict.fromkeys(digest for digest in inputs if digest.size_bytes)
-    for digest in nlargest(INPUTS_ASKED, asked, key=lambda digest: digest.size_bytes):
-        for number, chunk in _pairs_of(rows, shard, digest):
+    counted = largest(inputs)
+    for digest in counted[:INPUTS_ASKED]:
+        pairs = _first_pairs_of(rows, shard, digest, HOLDERS_READ + 1)
+        if len(pairs) > HOLDERS_READ:
+            continue
+        for number, chunk in pairs:
             inventory = inventories.get(number)
             if inventory is None:
                 inventory = inventories[number] = _inventory(rows, shard, number)
@@ -149,13 +160,36 @@ def most_bytes(
                 held[number] = held.get(number, 0) + digest.size_bytes
     ranked = sorted((-count, inventories[number].endpoint) for number, count in held.items())
     found: list[Holding] = []
-    for count, name in ranked:
+    for _, name in ranked:
         if len(found) == most:
             break
         row = _endpoint(rows, shard, instance, name)
         if row is not None and row.connection_id:
-            found.append(Holding(name, -count))
-    return tuple(found)
+            found.append(Holding(name, bytes_at(rows, shard, instance, name, counted)))
+    return tuple(sorted(found, key=lambda holding: (-holding.bytes, holding.endpoint)))
+
+
+def bytes_at(rows: Rows, shard: int, instance: str, endpoint: str, inputs: Sequence[Digest]) -> int:
+    """How many bytes of the INPUTS_COUNTED largest of `inputs` the endpoint holds; one that stands twice counts once."""
+    row = _endpoint(rows, shard, instance, endpoint)
+    if row is None:
+        return 0
+    number = row.number.to_bytes(4, "big")
+    inventory = _inventory(rows, shard, number)
+    prefix = keys.shard_prefix(shard)
+    sizes = {prefix + keys.of_digest(digest) + number: digest.size_bytes for digest in largest(inputs)}
+    pairs = sorted(sizes)
+    return sum(
+        sizes[pair]
+        for pair, chunk in zip(pairs, rows.get_many(pairs), strict=True)
+        if chunk is not None and _counts(inventory, chunk)
+    )
+
+
+def largest(inputs: Sequence[Digest]) -> tuple[Digest, ...]:
+    """The inputs that are counted: the INPUTS_COUNTED largest, the largest first, equals as they stand, each once, no empty one."""
+    distinct = dict.fromkeys(digest for digest in inputs if digest.size_bytes)
+    return tuple(nlargest(INPUTS_COUNTED, distinct, key=lambda digest: digest.size_bytes))
 
 
 def endpoint(rows: RowReader, shard: int, instance: str, endpoint: str) -> EndpointView | None:
@@ -225,8 +259,13 @@ def stats(rows: RowReader, shard: int) -> Stats:
 
 def _pairs_of(rows: RowReader, shard: int, digest: Digest) -> list[tuple[bytes, bytes]]:
     """(inventory, chunk) of every pair of the digest that is stored."""
+    return _first_pairs_of(rows, shard, digest, None)
+
+
+def _first_pairs_of(rows: RowReader, shard: int, digest: Digest, most: int | None) -> list[tuple[bytes, bytes]]:
     prefix = keys.shard_prefix(shard) + keys.of_digest(digest)
-    return [(keys.inventory_in(key), chunk) for key, chunk in rows.scan(prefix, keys.after_prefix(prefix))]
+    found = islice(rows.scan(prefix, keys.after_prefix(prefix)), most)
+    return [(keys.inventory_in(key), chunk) for key, chunk in found]
 
 
 def _counts(inventory: InventoryRow, chunk: bytes) -> bool:

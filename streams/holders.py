@@ -16,8 +16,8 @@ from events.errors import ChainBroken
 from events.events import Event
 from events.payloads import command_of
 from events.state import Operation, Shard
-from events.values import Holding
-from projections.locality import most_bytes
+from events.values import Digest, Holding
+from projections import locality
 from projections.locality_fold import LOCALITY_FOLDS
 from projections.rows import Rows
 from projections.table import Table
@@ -26,6 +26,9 @@ from streams.uncommitted import UncommittedRows
 
 MOST_UNWRITTEN_EVENTS: Final = 10_000
 """A position alone is written only so often: until then a restart reads these events once more, which change nothing."""
+
+MOST_REMEMBERED: Final = 256
+"""Actions with unlike inputs whose answers are remembered."""
 
 
 class Diverged(Exception):
@@ -66,6 +69,8 @@ class FoldedHolders:
         self._written_seq = self.seq
         self.met = self.seq == 0
         """Whether the record of the last event was found in the log."""
+        self._found: dict[tuple[str, tuple[Digest, ...]], tuple[Holding, ...]] = {}  # by instance and inputs
+        self._last_asked: tuple[bytes, tuple[Digest, ...]] = (b"", ())
 
     @property
     def seq(self) -> int:
@@ -93,13 +98,29 @@ class FoldedHolders:
             self._fold(event)
 
     def most_bytes(self, operation: Operation) -> tuple[Holding, ...]:
-        """See `Holders.most_bytes`. Raises StoreDamaged."""
-        inputs = command_of(operation.command).inputs
+        """See `Holders.most_bytes`. Raises StoreDamaged.
+
+        Actions with the same inputs are answered from one reading, until an event changes who holds what.
+        """
+        inputs = self._inputs_of(operation)
         if not inputs:
             return ()
-        if self.table.changed:
-            self.table.flush()  # to the uncommitted rows, which the answer is read from
-        return most_bytes(self._rows, self.table.number, operation.instance, inputs)
+        found = self._found.get((operation.instance, inputs))
+        if found is None:
+            self._flush()
+            found = locality.most_bytes(self._rows, self.table.number, operation.instance, inputs)
+            if len(self._found) >= MOST_REMEMBERED:
+                self._found.clear()
+            self._found[operation.instance, inputs] = found
+        return found
+
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        """See `Holders.bytes_at`. Raises StoreDamaged."""
+        inputs = self._inputs_of(operation)
+        if not inputs:
+            return 0
+        self._flush()
+        return locality.bytes_at(self._rows, self.table.number, operation.instance, endpoint, inputs)
 
     def commit(self, chain: bytes, events: int) -> None:
         """What it saw, so many events since the last commit, is in the log now, and `chain` is the digest of the last one.
@@ -148,6 +169,7 @@ class FoldedHolders:
 
     def discard(self) -> None:
         """Go back to the last commit. Raises StoreDamaged."""
+        self._found.clear()
         self._rows.discard()
         self.table.discard()
         self.table.shard = copy(self._committed)
@@ -158,9 +180,22 @@ class FoldedHolders:
             raise Diverged("gap", f"event {event.seq} was seen after event {shard.seq}")
         fold = LOCALITY_FOLDS.get(type(event))
         if fold is not None:
+            self._found.clear()
             fold(self.table, event)
         shard.seq = event.seq
         shard.now_us = event.at_us
+
+    def _inputs_of(self, operation: Operation) -> tuple[Digest, ...]:
+        command, inputs = self._last_asked
+        if command != operation.command:
+            inputs = locality.largest(command_of(operation.command).inputs)
+            self._last_asked = operation.command, inputs
+        return inputs
+
+    def _flush(self) -> None:
+        """To the uncommitted rows, which answers are read from."""
+        if self.table.changed:
+            self.table.flush()
 
     def _settle(self) -> None:
         table = self.table

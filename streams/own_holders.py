@@ -114,6 +114,16 @@ class OwnHolders:
         self._stats.holders_unanswered += 1
         return ()
 
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        """See `Holders.bytes_at`; nothing while it is not ready, which `most_bytes` has counted."""
+        if self._ready and self._kept is not None:
+            try:
+                return self._kept.bytes_at(operation, endpoint)
+            except Exception as error:
+                self._fail(error)
+                self._stats.holders_unanswered += 1
+        return 0
+
     # -- what the leader says ---------------------------------------------------------------------------------------------------
 
     async def want(self, wanted: bool) -> None:

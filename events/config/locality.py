@@ -19,11 +19,12 @@ class LocalityConfig(BaseModel):
         le=2**63 - 1,
         description="Symptom: actions are placed on workers that must fetch gigabytes of inputs another worker with room already has. "
         "Mechanism: of the workers that could take the action now, the one that holds most bytes of its inputs is taken, where it holds at "
-        "least so many; otherwise the allocation strategy decides. Which action is next stays as it is, nothing waits for a worker without "
-        "room, and held workers are not preferred. The 64 largest inputs are looked at. Cost: the decider folds what workers report into a "
-        "store of its own (--data-dir of headway decider run), and load may gather on workers that hold much: set it to bytes that take "
-        "longer to fetch than an even load is worth. Watch holders and saved_bytes in OperationDispatched, and holders_unanswered of the "
-        "decider. Unset: what workers hold decides nothing.",
+        "least so many and more than the one the allocation strategy chose; otherwise the allocation strategy decides. Which action is "
+        "next stays as it is, nothing waits for a worker without room, and held workers are not preferred. Of the 64 largest inputs the "
+        "bytes are counted; the 16 largest find who holds them, and one that more than 32 endpoints hold finds nobody. Cost: the decider "
+        "folds what workers report into a store of its own (--data-dir of headway decider run), and load may gather on workers that hold "
+        "much: set it to bytes that take longer to fetch than an even load is worth. Watch holders and saved_bytes in "
+        "OperationDispatched, and holders_unanswered of the decider. Unset: what workers hold decides nothing.",
     )
     never_reconnect_s: Seconds = Field(
         default=600,

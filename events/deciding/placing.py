@@ -1,7 +1,8 @@
 """The pass: place what fits, in queue order, until nothing queued fits any worker (section 4).
 
 Which action is next is never a matter of who holds what. Under `locality.prefer_from_bytes` only the worker may be another one than the
-strategy's: of those that could take this very action now, one that holds enough bytes of its inputs (field failure 85).
+strategy's: of those that could take this very action now, one that holds enough bytes of its inputs, and more than the strategy's own
+choice does (field failure 85).
 """
 
 from collections.abc import Sequence
@@ -27,9 +28,10 @@ def place(step: Step) -> None:
                 _dispatch(step, instance, match)
 
 
-def preferred(instance: Instance, match: Match, holders: Sequence[Holding], from_bytes: int) -> Worker:
+def preferred(instance: Instance, match: Match, holders: Sequence[Holding], own_bytes: int, from_bytes: int) -> Worker:
     """The worker that gets the action: of `holders` with `from_bytes` or more, the most first, the first that could take it now.
 
+    The strategy's choice holds `own_bytes`, and is left only for one that holds more: where all hold the same, the strategy decides.
     "Could" is what the pass itself asks of a worker (`fitting.may_take`), so the rows after the dispatch are ones a pass may leave behind.
     A held worker is left to its hold: it is not preferred, and what the pass gave it stays there (H15-H17, backfill).
     """
@@ -38,12 +40,12 @@ def preferred(instance: Instance, match: Match, holders: Sequence[Holding], from
     if match.worker is held:
         return match.worker
     for endpoint, held_bytes in sorted(holders, key=_most_bytes_first):  # stable: equals stay as they were answered
-        if held_bytes < from_bytes:
+        if held_bytes < from_bytes or held_bytes <= own_bytes:
             break
         worker = instance.workers.get(endpoint)
         if worker is None or worker is held:
             continue
-        if worker is match.worker or may_take(worker, match.operation.demand, instance.config, instance.pools):
+        if may_take(worker, match.operation.demand, instance.config, instance.pools):
             return worker
     return match.worker
 
@@ -86,8 +88,12 @@ def _dispatch(step: Step, instance: Instance, match: Match) -> None:
     from_bytes = instance.config.locality.prefer_from_bytes
     if from_bytes is not None and operation.command:
         holders = step.holders_of(operation)
-        worker = preferred(instance, match, holders, from_bytes)
-        saved_bytes = next((held_bytes for endpoint, held_bytes in holders if endpoint == worker.endpoint), 0)
+        # What is named is exact, and recorded: asked only for who is not, the log gives the same answers again.
+        named = dict(holders)
+        own = named.get(worker.endpoint)
+        own_bytes = step.bytes_at(operation, worker.endpoint) if own is None else own
+        worker = preferred(instance, match, holders, own_bytes, from_bytes)
+        saved_bytes = own_bytes if worker is match.worker else named[worker.endpoint]
     step.emit(
         OperationDispatched,
         operation.operation_id,

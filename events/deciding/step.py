@@ -40,6 +40,11 @@ class Step:
         self.tell_holders()
         return self.holders.most_bytes(operation)[:MOST_HOLDERS]
 
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        """How many bytes of the operation's inputs the endpoint holds, after every event so far."""
+        self.tell_holders()
+        return self.holders.bytes_at(operation, endpoint)
+
     def tell_holders(self) -> None:
         """Let the holders see the events they have not seen."""
         if self.told < len(self.events):

@@ -29,6 +29,7 @@ class Told:
     def __init__(self, held: dict[str, dict[Digest, None]] | None = None) -> None:
         self.held = held or {}
         self.asked: list[str] = []
+        self.common: set[str] = set()
         self.seen: list[e.Event] = []
         self.shard: Shard | None = None
 
@@ -45,8 +46,15 @@ class Told:
         found = [
             Holding(endpoint, sum(digest.size_bytes for digest in inputs if digest in digests))
             for endpoint, digests in self.held.items()
+            if endpoint not in self.common
         ]
         return tuple(sorted((each for each in found if each.bytes), key=lambda each: (-each.bytes, each.endpoint)))
+
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        assert self.shard is not None
+        assert self.seen[-1].seq == self.shard.seq, "asked before it was told all that came before"
+        held = self.held.get(endpoint, {})
+        return sum(digest.size_bytes for digest in command_of(operation.command).inputs if digest in held)
 
 
 class Desk:
@@ -163,6 +171,25 @@ def test_the_saved_bytes_are_those_of_the_worker_taken_whoever_chose_it() -> Non
     desk.take(worker("1"), worker("2"), action("a"))
     assert desk.dispatched() == [("a", "1")]
     assert desk.last_dispatch().saved_bytes == 1_000
+
+
+def test_a_choice_of_the_strategy_that_holds_as_much_is_not_left() -> None:
+    desk = Desk(Told({"1": {D: None}, "2": {D: None}}))
+    desk.take(worker("2"), worker("1"), action("a"), action("b"))
+    assert desk.dispatched() == [("a", "2"), ("b", "1")], "the load is spread as without the option"
+    assert desk.last_dispatch().holders == (Holding("1", 1_000), Holding("2", 1_000))
+
+
+@pytest.mark.parametrize(("more", "endpoint", "saved"), [(999, "1", 1_000), (1_000, "1", 1_000), (1_001, "2", 1_001)])
+def test_a_choice_that_is_not_named_is_left_only_for_one_that_holds_more(more: int, endpoint: str, saved: int) -> None:
+    other = Digest(b"o" * 32, more)
+    told = Told({"1": {D: None}, "2": {other: None}})
+    told.common = {"1"}
+    desk = Desk(told)
+    desk.take(worker("1"), worker("2"), action("a", inputs=(D, other)))
+    assert desk.dispatched() == [("a", endpoint)]
+    assert desk.last_dispatch().holders == (Holding("2", more),)
+    assert desk.last_dispatch().saved_bytes == saved, "also where nobody named the worker it went to"
 
 
 def test_a_full_holder_is_passed_over_for_the_next_one() -> None:
@@ -283,6 +310,10 @@ def random_holders(seed: int) -> Told:
             rng = random.Random(f"{seed} {operation.operation_id} {len(self.asked)}")
             return tuple(Holding(f"w{rng.randrange(8)}", rng.randrange(1_000)) for _ in range(rng.randrange(6)))
 
+        def bytes_at(self, operation: Operation, endpoint: str) -> int:
+            super().bytes_at(operation, endpoint)
+            return random.Random(f"{seed} {operation.operation_id} {len(self.asked)} {endpoint}").randrange(1_000)
+
     return Drawn()
 
 
@@ -324,3 +355,14 @@ def test_a_second_dispatch_is_answered_as_the_second_was() -> None:
     assert recorded.most_bytes(operation) == second.holders
     recorded.see([second])
     assert recorded.most_bytes(operation) == second.holders, "dispatched more often than recorded"
+
+
+def test_what_a_recorded_dispatch_saved_is_what_its_worker_held() -> None:
+    dispatched = e.OperationDispatched(5, 0, 0, 7, "1", 1, holders=(Holding("2", 20),), saved_bytes=30)
+    recorded = RecordedHolders([dispatched])
+    desk = Desk(Told({}))
+    desk.take(action("a"))
+    operation = desk.shard.instances["main"].by_client["a"]
+    assert recorded.bytes_at(operation, "1") == 0  # never dispatched in what was recorded
+    operation.operation_id = 7
+    assert [recorded.bytes_at(operation, endpoint) for endpoint in ("1", "2", "3")] == [30, 20, 0]

@@ -61,6 +61,10 @@ class DrawnHolders:
         rng = random.Random(f"{operation.operation_id} {self.dispatched[operation.operation_id]}")
         return tuple(Holding(f"w{rng.randrange(8)}", 100 * rng.randrange(10)) for _ in range(rng.randrange(7)))
 
+    def bytes_at(self, operation: Operation, endpoint: str) -> int:
+        rng = random.Random(f"{operation.operation_id} {self.dispatched[operation.operation_id]} {endpoint}")
+        return 100 * rng.randrange(10)
+
 
 History = list[tuple[int, Fact]]
 

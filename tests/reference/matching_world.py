@@ -319,12 +319,18 @@ class World:
         """Who holds bytes of what the operation needs."""
         return self.holders.get(op.operation_id, ())
 
+    def bytes_at(self, op: Operation, endpoint: str) -> int:
+        """How many of them the endpoint holds, named or not."""
+        named = [held.bytes for held in self.ask(op) if held.endpoint == endpoint]
+        return named[0] if named else op.operation_id * 300 % 1_100
+
     def preferred(self, found: Match) -> Worker:
         """The worker that gets what the matcher found, as `decide` has it."""
         if not self.shape.prefers or not found.operation.command:
             return found.worker
         instance = Instance("main", config=self.config, pools=self.pools, workers=self.workers, hold=self.hold)
-        worker = preferred(instance, found, self.ask(found.operation), PREFER_FROM_BYTES)
+        op = found.operation
+        worker = preferred(instance, found, self.ask(op), self.bytes_at(op, found.worker.endpoint), PREFER_FROM_BYTES)
         self.redirected += worker is not found.worker
         return worker
 
@@ -404,7 +410,7 @@ class World:
 
         A pass that is broken off has found its next placement and not made it.
         """
-        prefer = Preference(PREFER_FROM_BYTES, self.ask) if self.shape.prefers else None
+        prefer = Preference(PREFER_FROM_BYTES, self.ask, self.bytes_at) if self.shape.prefers else None
         expected = naive_pass(
             self.queued.values(), self.workers.values(), self.config, self.pools, self.hold, self.now_us, prefer
         )

@@ -37,21 +37,27 @@ class Preference(NamedTuple):
 
     from_bytes: int
     ask: Callable[[Operation], Sequence[values.Holding]]
+    bytes_at: Callable[[Operation, str], int]
 
 
 def _holder_of_most(
-    op: Operation, takers: Mapping[str, Worker], holders: Sequence[values.Holding], from_bytes: int
+    op: Operation, takers: Mapping[str, Worker], holders: Sequence[values.Holding], own_bytes: int, from_bytes: int
 ) -> Worker | None:
-    """Of the workers that could take the operation, the one that holds most of its bytes, where that is enough; the first of equals."""
+    """Of the workers that could take the operation, the one that holds most of its bytes, where that is enough and more than `own_bytes`.
+
+    Of equals the first.
+    """
     enough = [
         (-held.bytes, place, held.endpoint)
         for place, held in enumerate(holders)
-        if held.bytes >= from_bytes and held.endpoint in takers and op.command
+        if held.bytes >= from_bytes and held.bytes > own_bytes and held.endpoint in takers and op.command
     ]
     return takers[min(enough)[2]] if enough else None
 
 
-def preferred_plainly(instance: Instance, match: Match, holders: Sequence[values.Holding], from_bytes: int) -> Worker:
+def preferred_plainly(
+    instance: Instance, match: Match, holders: Sequence[values.Holding], own_bytes: int, from_bytes: int
+) -> Worker:
     """The same as `events.deciding.placing.preferred`: every worker is asked."""
     held = None if instance.hold is None else instance.hold.worker
     if match.worker is held:
@@ -62,7 +68,7 @@ def preferred_plainly(instance: Instance, match: Match, holders: Sequence[values
         for worker in instance.workers.values()
         if worker is not held and may_take(worker, op.demand, instance.config, instance.pools)
     }
-    return _holder_of_most(op, takers, holders, from_bytes) or match.worker
+    return _holder_of_most(op, takers, holders, own_bytes, from_bytes) or match.worker
 
 
 def _delays(op: Operation, worker: Worker, hold: Holding, now_us: int) -> bool:
@@ -113,7 +119,8 @@ def naive_pass(
 ) -> list[Placement]:
     """All placements of one pass, in the order they are made: in queue order, each on the first worker in strategy order that takes it.
 
-    With `prefer` on the one that holds most of its bytes instead, where that is enough; unless the first in strategy order is held.
+    With `prefer` on the one that holds most of its bytes instead, where that is enough and more than the first in strategy order holds;
+    unless that one is held.
     """
     fleet = [
         (worker, replace(worker, remaining=list(worker.remaining), running=dict(worker.running))) for worker in workers
@@ -142,7 +149,8 @@ def naive_pass(
             continue
         _, worker, copy, backfilled = best
         if prefer is not None and worker.endpoint in takers:
-            worker = _holder_of_most(op, takers, prefer.ask(op), prefer.from_bytes) or worker
+            own_bytes = prefer.bytes_at(op, worker.endpoint)
+            worker = _holder_of_most(op, takers, prefer.ask(op), own_bytes, prefer.from_bytes) or worker
             copy = next(copied for original, copied in fleet if original is worker)
         clock += 1
         for pool, asked in op.demand.amounts:

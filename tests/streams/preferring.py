@@ -72,7 +72,7 @@ def check_exact(events: Sequence[e.Event]) -> None:
             asked = Operation(0, queued.instance, "", 0, 0, 0, 0, 0, None, queued.command)  # type: ignore[arg-type]
             due = held.most_bytes(asked) if asks else ()
             assert event.holders == due, f"{queued.client_operation_id}: {event}"
-            saved = dict(due).get(event.endpoint, 0)
+            saved = held.bytes_at(asked, event.endpoint) if asks else 0
             assert event.saved_bytes == saved
             answered += bool(due)
         held.see([event])

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from events import events as e
+from events import facts as f
 from events.payloads import command_bytes, digests_bytes
 from events.state import Operation
-from events.values import Holding
-from projections.rows import MemoryRows
+from events.values import Digest, Holding
+from projections import locality
+from projections.rows import MemoryRows, Rows
 from streams.health import DeciderStats
 from streams.holders import Diverged, FoldedHolders, prefers, sets_preference
 from streams.own_holders import OwnHolders
 from streams.rehearsal import Rehearsal
 from streams.topics import EVENTS
 from tests.streams.deciding import Cluster, decide_all
-from tests.streams.preferring import DO_NOT, PREFER, WORLD, D, action, cluster_with, holds
+from tests.streams.preferring import DO_NOT, PREFER, WORLD, D, E, action, cluster_with, holds
 
 
 @pytest.mark.parametrize(
@@ -100,9 +104,58 @@ def test_only_an_instance_that_asks_makes_it_kept() -> None:
     assert prefers(rehearsal.shard)
 
 
+async def test_actions_with_the_same_inputs_are_answered_from_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = await cluster_with(*WORLD)
+    await decide_all(cluster)
+    held = FoldedHolders(MemoryRows(), 0)
+    for record in cluster.records(EVENTS):
+        held.take(record)
+    readings = []
+    plain = locality.most_bytes
+
+    def counted(rows: Rows, shard: int, instance: str, inputs: Sequence[Digest]) -> tuple[Holding, ...]:
+        readings.append(instance)
+        return plain(rows, shard, instance, inputs)
+
+    monkeypatch.setattr(locality, "most_bytes", counted)
+    one, other, elsewhere = (
+        Operation(0, instance, "", 0, 0, 0, 0, 0, None, command_bytes([argument], (), [D]))  # type: ignore[arg-type]
+        for instance, argument in (("main", "one"), ("main", "other"), ("night", "one"))
+    )
+    assert held.most_bytes(one) == held.most_bytes(other) == (Holding("w2", 1_000),)
+    assert held.most_bytes(elsewhere) == ()
+    assert readings == ["main", "night"]
+    held.see([e.BlobsEvicted(held.seq + 1, 0, 9, "main", "w2", 8, digests_bytes([D]))])
+    assert (held.most_bytes(one), held.bytes_at(one, "w2")) == ((), 0)
+    held.discard()
+    held.take(cluster.records(EVENTS)[0])
+    assert (held.most_bytes(one), held.bytes_at(one, "w2")) == ((), 0), "what was discarded is not remembered either"
+
+
+FLEET = 40
+
+
+def test_a_fleet_that_holds_the_toolchain_shares_the_load_and_every_placement_says_what_it_saved() -> None:
+    """More workers than are named, all with the same inputs: they were piled on the first by name, and saved nothing on the others."""
+    rehearsal = Rehearsal()
+    rehearsal.take(PREFER, 1_000)
+    rehearsal.take(f.InstancePaused("main"), 1_000)
+    for number in range(FLEET):
+        name = f"w{number:02}"
+        rehearsal.take(f.WorkerConnected("main", name, 1, number + 1, (("cpu_millis", "64000"),)), 2_000)
+        report = f.BlobsAvailable("main", name, number + 1, 1, full=True, added=digests_bytes([D, E]))
+        rehearsal.take(report, 2_000)
+        rehearsal.take(action(f"a{number}", D, E), 2_000)
+    caused = rehearsal.take(f.InstanceResumed("main"), 3_000)
+    placed = [event for event in caused if isinstance(event, e.OperationDispatched)]
+    assert len({event.endpoint for event in placed}) == len(placed) == FLEET
+    assert {(event.holders, event.saved_bytes) for event in placed} == {((), 5_000)}
+
+
 async def test_an_action_without_inputs_has_no_holders() -> None:
     own = OwnHolders(Cluster().log, 0, None, DeciderStats(0))
     held = FoldedHolders(MemoryRows(), 0)
     bare = Operation(0, "main", "", 0, 0, 0, 0, 0, None, command_bytes(["true"]))  # type: ignore[arg-type]
     assert held.most_bytes(bare) == ()
+    assert held.bytes_at(bare, "w1") == own.asked.bytes_at(bare, "w1") == 0
     assert own.asked.most_bytes(bare) == ()
