@@ -191,10 +191,10 @@ async def test_a_fact_that_is_written_off_leaves_nothing_behind(monkeypatch: pyt
     cluster = await cluster_with(PREFER, worker("w1"), worker("w2"), worker("w3"), holds("w3", D))
     preferred = placing.preferred
 
-    def failing(instance, match, holders, from_bytes):
+    def failing(instance, match, *held):
         if match.operation.client_operation_id == "poison":
             raise RuntimeError("cannot be placed")
-        return preferred(instance, match, holders, from_bytes)
+        return preferred(instance, match, *held)
 
     monkeypatch.setattr(placing, "preferred", failing)
     one = decider(cluster.log)
