@@ -267,10 +267,12 @@ def test_86_the_late_end_of_an_old_connection_leaves_what_the_new_one_holds(stor
 
 
 def test_86_the_sweep_takes_who_never_came_back_and_nobody_else(story):
-    story.given(configure(locality={"never_reconnect_s": 60}, worker_timeout_s=3600))
+    story.given(configure(locality={"never_reconnect_s": 60}, worker_timeout_s=40))
     story.given(*(both(connect(f"w{number}", cpu=1), advertise(f"w{number}", "d")) for number in (1, 2)), restart())
-    story.given(tick(), keepalive("w1"), advance(59.9))
+    story.given(tick(), keepalive("w1"), advance(30), keepalive("w1"), advance(29.9))
     assert of_kind(story, e.EndpointSwept) == []
+    assert story.connected() == ["w1"]
+    assert holders(story, "d") == ["w1", "w2"]
     story.when(advance(0.6)).then("w2 swept: never_reconnected")
     assert holders(story, "d") == ["w1"]
 
