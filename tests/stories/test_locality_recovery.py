@@ -140,6 +140,7 @@ def test_reload_does_not_clobber_live_reconnected_endpoint(holding):
     assert recovered_at_us(holding) > holding.last(e.WorkerAdmitted).at_us, "it came while the recovery was going on"
     assert view(holding, "w1").confirmed is True, "the end of the recovery takes nothing from who came before it"
     assert held(holding, "w1") == ["live", "x", "y"]
+    assert of_kind(holding, e.EndpointConfirmed) == [], "it had been heard under this leader, and stays so"
     assert {endpoint for endpoint, _ in swept(holding)} == {"w2"}
     first, out = of_kind(holding, e.EndpointSwept)[0], of_kind(holding, e.WorkerDisconnected)[0]
     assert (first.cause, first.at_us) == (SweepCause.NEVER_RECONNECTED, out.at_us), "no grace: swept as its worker is out"
