@@ -143,7 +143,9 @@ def test_reload_does_not_clobber_live_reconnected_endpoint(holding):
     assert of_kind(holding, e.EndpointConfirmed) == [], "it had been heard under this leader, and stays so"
     assert {endpoint for endpoint, _ in swept(holding)} == {"w2"}
     first, out = of_kind(holding, e.EndpointSwept)[0], of_kind(holding, e.WorkerDisconnected)[0]
-    assert (first.cause, first.at_us) == (SweepCause.NEVER_RECONNECTED, out.at_us), "no grace: swept as its worker is out"
+    assert (first.cause, first.at_us) == (SweepCause.NEVER_RECONNECTED, out.at_us), (
+        "no grace: swept as its worker is out"
+    )
 
 
 def test_never_reconnect_sweep_fires_grace_after_baseline_not_boot(holding):
