@@ -197,6 +197,10 @@ class Endpoint:
     changes: tuple[int, ...] = ()  # when its boot epoch changed, at_us; as many as the warning asks for (F-6)
     flapped_at_us: int | None = None  # the last warning
 
+    def is_left_by(self, boot_epoch: int) -> bool:
+        """Whether a connect with this epoch is of another process than the last; one without epoch is always another (E2, E3, F-2)."""
+        return self.boot_epoch != boot_epoch or boot_epoch == 0
+
 
 @dataclass(slots=True, eq=False)
 class StableChunk:

@@ -25,8 +25,3 @@ def digest_named(text: str) -> Digest:
         size = f"{len(digest.hash)} bytes of hash and size {digest.size_bytes}"
         raise InvalidDigest(f"digest {text[:160]!r} is refused: it is {ONE_DIGEST_RULE.text}, and this has {size}")
     return digest
-
-
-def in_url(digest: Digest) -> str:
-    """The digest as a part of a path: `HASH-SIZE`."""
-    return f"{digest.hash.hex()}-{digest.size_bytes}"

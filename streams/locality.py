@@ -22,7 +22,8 @@ from yarl import URL
 from events.reasons import WipeCause
 from events.values import Digest
 from projections.locality import EndpointView, Holder, Stats
-from streams.digests import digest_named, in_url
+from streams.blobs.naming import name_of
+from streams.digests import digest_named
 from streams.url_parts import url_part
 from streams.views import NotInTable, ViewRefused, ViewsUnreachable, refusal_of
 
@@ -88,7 +89,7 @@ class LocalityReader:
             NotReady: it has just started; after 30 s at the latest it answers, complete or not.
             NotInTable: no such instance.
         """
-        answer = await self._get(f"/locality/holders/{in_url(digest)}", instance=instance)
+        answer = await self._get(f"/locality/holders/{name_of(digest)}", instance=instance)
         return Found(tuple(_parsed(Holder, holder) for holder in answer["holders"]), _position(answer))
 
     async def endpoint(

@@ -44,14 +44,12 @@ class StoreLocked(StreamError):
     """Another process has this data directory open."""
 
     code: ClassVar[str] = "store-locked"
-    runbook: ClassVar[str] = (
-        "Two state tables on one data directory would take the partitions from each other for ever."
-    )
+    runbook: ClassVar[str] = "Two processes on one data directory would take from each other what they fold into it."
 
     def __init__(self, path: Path, owner: str) -> None:
         self.path, self.owner = path, owner
         super().__init__(
-            f"the state table in {path} is open in another process (pid {owner or 'unknown'})",
+            f"the store in {path} is open in another process (pid {owner or 'unknown'})",
             remedy="Stop that process, or give this one its own directory (`--data-dir`)",
         )
 
@@ -77,7 +75,7 @@ class StoreDamaged(StreamError):
 
     def __init__(self, path: Path, what: str, because: str) -> None:
         super().__init__(
-            f"the state table in {path} failed to {what}: {because}",
+            f"the store in {path} failed to {what}: {because}",
             remedy="Restart: the damaged store is dropped and made again from the log. If it comes again, check the disk",
         )
 

@@ -23,15 +23,15 @@ def advertise(step: Step, fact: f.BlobsAvailable) -> None:
         return
     endpoint = endpoint_of(step, worker)
     report = endpoint.report
+    begun = fact.report == report.number
+    due = report.next_chunk if begun else 0
     if fact.report < report.number:
         step.ignore(IgnoreReason.STALE_REPORT, fact.instance, fact.endpoint)
-    elif fact.report == report.number and fact.chunk < report.next_chunk:
+    elif fact.chunk < due:
         step.ignore(IgnoreReason.DUPLICATE_CHUNK, fact.instance, fact.endpoint)
-    elif fact.chunk != (report.next_chunk if fact.report == report.number and report.open else 0) or (
-        fact.report == report.number and not report.open
-    ):
+    elif fact.chunk > due or (begun and not report.open):
         step.ignore(IgnoreReason.CHUNK_OUT_OF_ORDER, fact.instance, fact.endpoint)
-    elif fact.report == report.number and fact.full != report.full:
+    elif begun and fact.full != report.full:
         rule = "the same on every chunk of a report"
         shown = str(fact.full).lower()
         step.reject(RejectReason.INVALID_FIELD, "full", shown, rule, fact.instance, fact.endpoint)
@@ -104,9 +104,9 @@ def _confirm(step: Step, endpoint: Endpoint) -> None:
 
 
 def is_another_process(instance: Instance, fact: f.WorkerConnected) -> bool:
-    """Whether the endpoint is known, and by another process than the one that connects; one without epoch is always another (E2, E3)."""
+    """Whether the endpoint is known, and by another process than the one that connects (E2, E3)."""
     endpoint = instance.endpoints.get(fact.endpoint)
-    return endpoint is not None and (endpoint.boot_epoch != fact.boot_epoch or fact.boot_epoch == 0)
+    return endpoint is not None and endpoint.is_left_by(fact.boot_epoch)
 
 
 def wipe_for(step: Step, instance: Instance, fact: f.WorkerConnected) -> None:

@@ -23,7 +23,7 @@ def admit_endpoint(shard: Shard, instance: Instance, event: e.WorkerAdmitted) ->
         endpoint = instance.endpoints[event.endpoint] = Endpoint(
             event.instance, event.endpoint, event.boot_epoch, event.connection_id, shard.leader_epoch
         )
-    elif endpoint.boot_epoch != event.boot_epoch or event.boot_epoch == 0:
+    elif endpoint.is_left_by(event.boot_epoch):
         endpoint.changes = (*endpoint.changes, event.at_us)[-instance.config.locality.flap_threshold :]
     endpoint.boot_epoch = event.boot_epoch
     endpoint.connection_id = event.connection_id

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 from yarl import URL
 
 from events.values import Digest
+from projections.locality import Holder
 from streams.blobs.errors import MapUnavailable, UnreadableDigest
 from streams.blobs.naming import digest_named, name_of
 from streams.url_parts import url_part
 
 PAGE = 4_096
-
-
-class Holder(NamedTuple):
-    """An endpoint that holds a blob, as far as the map knows."""
-
-    instance: str
-    endpoint: str
-    boot_epoch: int
-    blobs_url: str
-    confirmed: bool = True
-    connected: bool = True
 
 
 class LocalityMap:
@@ -111,4 +101,4 @@ class LocalityMap:
 
 def _number(value: object) -> int:
     """A boot epoch; as text where a reader of JSON would lose its last digits."""
-    return int(value) if isinstance(value, int | str) else int(str(value))
+    return int(str(value))

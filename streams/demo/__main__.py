@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +13,13 @@ from typing import Any
 import click
 
 from events.config import canonical_config
-from events.errors import HeadwayError
 from events.facts import Configured
-from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
+from streams.cli.main import CHECK_FAILED, OK
 from streams.cli.output import duration, emit
 from streams.demo.checking import table_equals_replay
 from streams.demo.deciders import Deciders
 from streams.demo.hold_life import life_in_words, lives_of, summary_of_hold
+from streams.demo.performing import perform
 from streams.demo.scene import (
     AFTER_S,
     CONFIGS,
@@ -34,14 +33,13 @@ from streams.demo.scene import (
     scene,
     scene_workers,
 )
-from streams.demo.stage import Stage, new_home, raise_broker, staged, strike, until
+from streams.demo.stage import Stage, new_home, raise_broker, staged, until
 from streams.demo.tally import Tally, is_sound, summary_of
 from streams.demo.telling import progress_line, say, until_interrupted
 from streams.demo.watching import History, Live, of_instance, read_history, tally_of
 from streams.demo.why import why_it_waited
 from streams.demo.workload import CONFIG, REAL_PREFIX, Due, expected_output, schedule, worker_arguments
 from streams.effects import publish_and_see, record_of
-from streams.errors import StreamError
 from streams.provisioning import provision
 from streams.settings import load_settings
 from streams.topics import FACTS
@@ -70,22 +68,14 @@ _TRACE = Path(__file__).parents[2] / "tests" / "fixtures" / "openb"
 def demo(summary: Path | None, span_s: float, trace: Path, keep: bool) -> None:
     """Replay a slice of a real trace on a real Kafka, kill the decider in the middle, and count from the log."""
     home = new_home()
-    exit_code, keep_home = FAILED, True
-    try:
+
+    def act() -> tuple[int, bool]:
         found = asyncio.run(until_interrupted(_perform(home, trace, span_s)))
         if summary is not None:
             summary.write_text(json.dumps(found, indent=2) + "\n")
-        exit_code, keep_home = (OK if is_sound(found) else CHECK_FAILED), keep
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        say("interrupted; stopping everything")
-        exit_code, keep_home = 130, keep
-    except (StreamError, HeadwayError) as error:
-        failure_of(error).show()
-    except (TimeoutError, OSError, RuntimeError) as error:
-        click.echo(f"error: {error}", err=True)
-    finally:
-        strike(home, say, keep=keep_home)
-    sys.exit(exit_code)
+        return (OK if is_sound(found) else CHECK_FAILED), keep
+
+    perform(home, say, act, keep=keep)
 
 
 async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:

@@ -11,14 +11,13 @@ from typing import Any
 
 import click
 
-from events.errors import HeadwayError
 from streams.broker import BrokerEndpoint
-from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
+from streams.cli.main import CHECK_FAILED, OK
 from streams.cli.numbers import FiniteRange
 from streams.cli.output import Column, emit, output_option
-from streams.demo.stage import new_home, raise_broker, strike
+from streams.demo.performing import perform
+from streams.demo.stage import new_home, raise_broker
 from streams.demo.telling import say, until_interrupted
-from streams.errors import StreamError
 from streams.returning.scene import FIRST_ANSWER, Scene
 from streams.returning.verdict import Findings
 from streams.settings import load_settings
@@ -62,8 +61,8 @@ def locality_restart(
     """
     tell = partial(say, file=sys.stderr if output == "json" else sys.stdout)
     home = new_home("locality")
-    exit_code, keep_home = FAILED, True
-    try:
+
+    def act() -> tuple[int, bool]:
         scene = Scene(
             home,
             pairs=pairs,
@@ -89,17 +88,9 @@ def locality_restart(
         for check in found.wrong:
             remedy = "; on a busy machine raise --answer-within-s" if check.name == FIRST_ANSWER else ""
             click.echo(f"not so: {check.name}: {check.seen}; wanted: {check.wanted}{remedy}", err=True)
-        exit_code, keep_home = (CHECK_FAILED, True) if found.wrong else (OK, keep)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        tell("interrupted; stopping everything")
-        exit_code, keep_home = 130, keep
-    except (StreamError, HeadwayError) as error:
-        failure_of(error).show()
-    except (TimeoutError, OSError, RuntimeError) as error:
-        click.echo(f"error: {error}", err=True)
-    finally:
-        strike(home, tell, keep=keep_home)
-    sys.exit(exit_code)
+        return (CHECK_FAILED, True) if found.wrong else (OK, keep)
+
+    perform(home, tell, act, keep=keep)
 
 
 async def _perform(scene: Scene, home: Path, tell: Callable[[str], None]) -> tuple[BrokerEndpoint, Findings]:

@@ -15,18 +15,17 @@ from typing import IO, Any
 import click
 
 from events.config import canonical_config
-from events.errors import HeadwayError
 from events.facts import Configured
-from streams.cli.main import CHECK_FAILED, FAILED, OK, failure_of
+from streams.cli.main import CHECK_FAILED, OK
 from streams.cli.output import duration, emit, output_option
 from streams.client import FactPublisher
 from streams.demo.checking import table_equals_replay
 from streams.demo.deciders import Deciders
-from streams.demo.stage import Stage, new_home, raise_broker, staged, strike
+from streams.demo.performing import perform
+from streams.demo.stage import Stage, new_home, raise_broker, staged
 from streams.demo.telling import progress_line, say, until_interrupted
 from streams.demo.watching import Live
 from streams.effects import publish_and_see
-from streams.errors import StreamError
 from streams.provisioning import provision
 from streams.settings import load_settings
 from streams.supervisor import Patience
@@ -63,24 +62,16 @@ def torture(kills: int, seed: int | None, actions: int, keep: bool, output: str)
     plan = draw_plan(secrets.randbits(32) if seed is None else seed, actions=actions, kills=kills)
     tell(f"seed {plan.seed}; again: infra/torture --kills {kills} --actions {actions} --seed {plan.seed}")
     home = new_home("torture")
-    exit_code, keep_home = FAILED, True
-    try:
+
+    def act() -> tuple[int, bool]:
         found = asyncio.run(until_interrupted(_Torture(plan, home, story).perform()))
         _report(found, output)
         wrong = complaints(found)
         for line in wrong:
             click.echo(f"not sound: {line}", err=True)
-        exit_code, keep_home = (CHECK_FAILED, True) if wrong else (OK, keep)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        tell("interrupted; stopping everything")
-        exit_code, keep_home = 130, keep
-    except (StreamError, HeadwayError) as error:
-        failure_of(error).show()
-    except (TimeoutError, OSError, RuntimeError) as error:
-        click.echo(f"error: {error}", err=True)
-    finally:
-        strike(home, tell, keep=keep_home)
-    sys.exit(exit_code)
+        return (CHECK_FAILED, True) if wrong else (OK, keep)
+
+    perform(home, tell, act, keep=keep)
 
 
 def complaints(found: dict[str, Any]) -> list[str]:

@@ -15,10 +15,10 @@ from typing import Protocol
 
 from events.facts import Fact, PeerFetchFailed
 from events.values import Digest
+from projections.locality import Holder
 from streams.blobs.directory import BlobDirectory, Pin
 from streams.blobs.errors import MapUnavailable
 from streams.blobs.fetching import BlobClient, FetchFailed
-from streams.blobs.locating import Holder
 from streams.blobs.naming import HASH_BYTES, name_of
 from streams.log_lines import say
 
@@ -35,8 +35,9 @@ class InputMissing(Exception):
 
     def __init__(self, digest: Digest, why: str) -> None:
         self.digest = digest
-        named = f"{digest.hash.hex()}-{digest.size_bytes}"
-        super().__init__(f"input {named} is missing: {why}. Put it into the stable store: headway blobs put FILE")
+        super().__init__(
+            f"input {name_of(digest)} is missing: {why}. Put it into the stable store: headway blobs put FILE"
+        )
 
 
 class Locating(Protocol):

@@ -10,9 +10,9 @@ from pathlib import Path
 from aiohttp import web
 
 from events.values import Digest
+from projections.locality import Holder
 from streams.blobs.directory import BlobDirectory
 from streams.blobs.errors import MapUnavailable
-from streams.blobs.locating import Holder
 from streams.blobs.naming import digest_of, name_of
 from streams.blobs.serving import BlobServer
 
@@ -80,7 +80,7 @@ class Known:
 
     def says(self, data: bytes, endpoint: str, url: str, boot_epoch: int = 7, *, confirmed: bool = True) -> None:
         """`endpoint` holds `data`."""
-        holder = Holder("main", endpoint, boot_epoch, url, confirmed)
+        holder = Holder("main", endpoint, boot_epoch, url, confirmed, True)
         self.holders_of.setdefault(digest_of(data), []).append(holder)
 
     async def holders(self, digest: Digest, instance: str) -> list[Holder]:

@@ -15,10 +15,11 @@ from aiohttp.test_utils import TestServer
 
 from events.reasons import FetchFailure
 from events.values import Digest
+from projections.locality import Holder
 from streams.blobs.directory import BlobDirectory
 from streams.blobs.errors import BlobTooLarge, MapUnavailable, StoreFailed
 from streams.blobs.fetching import BlobClient, FetchFailed
-from streams.blobs.locating import Holder, LocalityMap
+from streams.blobs.locating import LocalityMap
 from streams.blobs.naming import digest_of, name_of
 from streams.blobs.serving import AddressTaken, BlobServer
 from tests.streams.blobbing import Answering, answering, content, peer

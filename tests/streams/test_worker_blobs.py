@@ -17,13 +17,14 @@ from events.codec import decode_fact
 from events.payloads import digests_bytes, digests_of
 from events.reasons import Outcome
 from events.values import Digest
+from projections.locality import Holder
 from projections.position import take
 from projections.rows import MemoryRows
 from projections.table import Table
 from proto.gen.headway.v1 import commands_pb2
 from streams.blobs.directory import Changes
 from streams.blobs.fetching import BlobClient
-from streams.blobs.locating import Holder, LocalityMap
+from streams.blobs.locating import LocalityMap
 from streams.blobs.naming import digest_of, name_of
 from streams.blobs.serving import BlobServer
 from streams.blobs.stable import StableBlobPublisher
