@@ -5,10 +5,13 @@ testcontainers' own KafkaContainer is made for Confluent's image alone.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+
+from streams.broker.probe import NoKafka, ask
 
 
 class ApacheKafkaContainer(DockerContainer):
@@ -48,7 +51,11 @@ class ApacheKafkaContainer(DockerContainer):
         self.with_command(["sh", "-c", f"while [ ! -s {self.SCRIPT} ]; do sleep 0.1; done; exec sh {self.SCRIPT}"])
 
     def start(self, timeout_s: int = 120) -> ApacheKafkaContainer:
-        """Start it and return once the broker says that it has started."""
+        """Start it and return once the broker says that it has started and answers at the port that clients use.
+
+        Raises NoKafka when it said so and does not answer within `timeout_s`. The engine's forwarder listens on the host
+        before it can reach the container, and closes what comes too early: the broker's own word is not enough.
+        """
         super().start()
         script = (
             f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://{self.bootstrap_servers()},BROKER://localhost:9093\n"
@@ -57,7 +64,20 @@ class ApacheKafkaContainer(DockerContainer):
         self.copy_into_container(script.encode(), self.SCRIPT)
         started = LogMessageWaitStrategy("Kafka Server started")
         started.with_startup_timeout(timeout_s).with_poll_interval(0.2).wait_until_ready(self)
+        self._wait_for_answer(timeout_s)
         return self
+
+    def _wait_for_answer(self, timeout_s: int) -> None:
+        host, port = self.get_container_host_ip(), self.get_exposed_port(self.PORT)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                ask(host, port, timeout_s=5)
+                return
+            except NoKafka:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
     def bootstrap_servers(self) -> str:
         """Return the address for clients on the host."""
