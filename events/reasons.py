@@ -189,6 +189,18 @@ class HoldExclusion(IntEnum):
     UNKNOWN_DURATION = 4
 
 
+class DurationSource(IntEnum):
+    """Where it is known from how long a run is expected to go on."""
+
+    UNSPECIFIED = 0
+    MNEMONIC = 1
+    TARGET = 2
+    REQUIREMENT = 3
+    PRODUCER = 4
+    EVERY_RUN = 5
+    UNKNOWN = 6
+
+
 class CacheAnswer(IntEnum):
     """What the action cache said."""
 
@@ -286,6 +298,21 @@ class HoldAbsence(IntEnum):
     OTHER_HELD = 8
     NO_CANDIDATE = 9
     NOT_OVERTAKEN = 10
+
+
+class DecisionDifference(IntEnum):
+    """How what a build decides for a fact differs from what stands in the log."""
+
+    UNSPECIFIED = 0
+    FIELDS = 1
+    KIND = 2
+    NOT_RECORDED = 3
+    NOT_DECIDED = 4
+    FAILED = 5
+    DECIDABLE = 6
+    NO_FACT = 7
+    PASSED_OVER = 8
+    ELECTION = 9
 
 
 def sentence(reason: IntEnum) -> str:

@@ -156,6 +156,16 @@ class HoldExclusion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HOLD_EXCLUSION_LAST: _ClassVar[HoldExclusion]
     HOLD_EXCLUSION_UNKNOWN_DURATION: _ClassVar[HoldExclusion]
 
+class DurationSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DURATION_SOURCE_UNSPECIFIED: _ClassVar[DurationSource]
+    DURATION_SOURCE_MNEMONIC: _ClassVar[DurationSource]
+    DURATION_SOURCE_TARGET: _ClassVar[DurationSource]
+    DURATION_SOURCE_REQUIREMENT: _ClassVar[DurationSource]
+    DURATION_SOURCE_PRODUCER: _ClassVar[DurationSource]
+    DURATION_SOURCE_EVERY_RUN: _ClassVar[DurationSource]
+    DURATION_SOURCE_UNKNOWN: _ClassVar[DurationSource]
+
 class CacheAnswer(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CACHE_ANSWER_UNSPECIFIED: _ClassVar[CacheAnswer]
@@ -238,6 +248,19 @@ class FetchFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FETCH_FAILURE_DEADLINE_EXCEEDED: _ClassVar[FetchFailure]
     FETCH_FAILURE_RESOURCE_EXHAUSTED: _ClassVar[FetchFailure]
     FETCH_FAILURE_INTERNAL: _ClassVar[FetchFailure]
+
+class DecisionDifference(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DECISION_DIFFERENCE_UNSPECIFIED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_FIELDS: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_KIND: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_NOT_RECORDED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_NOT_DECIDED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_FAILED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_DECIDABLE: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_NO_FACT: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_PASSED_OVER: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_ELECTION: _ClassVar[DecisionDifference]
 IGNORE_REASON_UNSPECIFIED: IgnoreReason
 IGNORE_REASON_DUPLICATE_OPERATION: IgnoreReason
 IGNORE_REASON_UNKNOWN_OPERATION: IgnoreReason
@@ -347,6 +370,13 @@ HOLD_EXCLUSION_UNFIT: HoldExclusion
 HOLD_EXCLUSION_IDLE: HoldExclusion
 HOLD_EXCLUSION_LAST: HoldExclusion
 HOLD_EXCLUSION_UNKNOWN_DURATION: HoldExclusion
+DURATION_SOURCE_UNSPECIFIED: DurationSource
+DURATION_SOURCE_MNEMONIC: DurationSource
+DURATION_SOURCE_TARGET: DurationSource
+DURATION_SOURCE_REQUIREMENT: DurationSource
+DURATION_SOURCE_PRODUCER: DurationSource
+DURATION_SOURCE_EVERY_RUN: DurationSource
+DURATION_SOURCE_UNKNOWN: DurationSource
 CACHE_ANSWER_UNSPECIFIED: CacheAnswer
 CACHE_ANSWER_HIT: CacheAnswer
 CACHE_ANSWER_MISS: CacheAnswer
@@ -406,5 +436,15 @@ FETCH_FAILURE_UNAVAILABLE: FetchFailure
 FETCH_FAILURE_DEADLINE_EXCEEDED: FetchFailure
 FETCH_FAILURE_RESOURCE_EXHAUSTED: FetchFailure
 FETCH_FAILURE_INTERNAL: FetchFailure
+DECISION_DIFFERENCE_UNSPECIFIED: DecisionDifference
+DECISION_DIFFERENCE_FIELDS: DecisionDifference
+DECISION_DIFFERENCE_KIND: DecisionDifference
+DECISION_DIFFERENCE_NOT_RECORDED: DecisionDifference
+DECISION_DIFFERENCE_NOT_DECIDED: DecisionDifference
+DECISION_DIFFERENCE_FAILED: DecisionDifference
+DECISION_DIFFERENCE_DECIDABLE: DecisionDifference
+DECISION_DIFFERENCE_NO_FACT: DecisionDifference
+DECISION_DIFFERENCE_PASSED_OVER: DecisionDifference
+DECISION_DIFFERENCE_ELECTION: DecisionDifference
 SENTENCE_FIELD_NUMBER: _ClassVar[int]
 sentence: _descriptor.FieldDescriptor
