@@ -159,7 +159,7 @@ class Store:
 
     @classmethod
     def open(
-        cls, path: Path, *, cluster_id: str, topic_id: str, row_format: int = FORMAT, compressed: bool = False
+        cls, path: Path, *, cluster_id: str, topic_id: str, row_format: int | None = None, compressed: bool = False
     ) -> Store:
         """Open or make the store at `path` for the event log with this identity.
 
@@ -174,7 +174,7 @@ class Store:
         path.mkdir(parents=True, exist_ok=True)
         lock = _locked(path)
         dropped: Counter[str] = Counter()
-        wanted = {"format": row_format, "cluster_id": cluster_id, "topic_id": topic_id}
+        wanted = {"format": FORMAT if row_format is None else row_format, "cluster_id": cluster_id, "topic_id": topic_id}
         db, reason = _usable(path, wanted, compressed)
         if reason:
             dropped[reason] += 1
@@ -341,7 +341,9 @@ def _options(compressed: bool = False) -> rocksdict.Options:
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(2)
     # Most rows are of digests, which do not compress; unpacking a block is a fifth of what reading a pair costs (measured).
-    options.set_compression_type(rocksdict.DBCompressionType.zstd() if compressed else rocksdict.DBCompressionType.none())
+    options.set_compression_type(
+        rocksdict.DBCompressionType.zstd() if compressed else rocksdict.DBCompressionType.none()
+    )
     # Each blob that is named is looked up first, and most are new: the filters answer that without looking for it (measured: a third).
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(0.1)

@@ -90,15 +90,7 @@ class Builder:
         """
         begun_seq = self.table.shard.seq
         for record in records:
-            try:
-                self._take(record)
-            except StoreDamaged:
-                raise
-            except DecodeError as error:
-                raise self._store.damage("decode a row", error) from error
-            except Exception as error:
-                self._back()
-                raise DamagedLog(self._partition, record.offset, self.position.seq, error) from error
+            self._keep(record, self._folded(record))
         return self.table.shard.seq - begun_seq
 
     @property
@@ -112,22 +104,40 @@ class Builder:
             self.table.flush()
             self._changed.commit()
 
-    def _take(self, record: Record) -> None:
+    def close(self) -> None:
+        """Let go of the store. What was taken since the last boundary is forgotten."""
+        self._then.close()
+
+    def _folded(self, record: Record) -> Taken:
+        """Fold a record. Raises as `take`."""
         table = self.table
-        taken = take(table, record.offset, record.value, self._stage)
+        try:
+            taken = take(table, record.offset, record.value, self._stage)
+            if taken is Taken.GAP:
+                raise SequenceBroken(
+                    f"event {table.shard.seq + 1} is missing from the log; nothing is folded past a gap"
+                )
+        except StoreDamaged:
+            raise
+        except DecodeError as error:
+            raise self._store.damage("decode a row", error) from error
+        except Exception as error:
+            self._back()
+            raise DamagedLog(self._partition, record.offset, self.position.seq, error) from error
+        return taken
+
+    def _keep(self, record: Record, taken: Taken) -> None:
+        """Keep what is to be written of a record; write where that is enough."""
         if taken is Taken.FOLDED:
             self._since.append(record)
             self._last_offset = record.offset
-            entries = self._entries
-            entries[layout.RECORD + number(table.shard.seq)] = number(record.offset) + record.value
-            entries.update(self._staged)
-            if len(self._since) >= self._boundary_events or table.full:
+            self._entries[layout.RECORD + number(self.table.shard.seq)] = number(record.offset) + record.value
+            self._entries.update(self._staged)
+            if len(self._since) >= self._boundary_events or self.table.full:
                 self.finish()
         elif taken is Taken.STALE:
             self._since.append(record)
             self._entries[layout.LEFT_OUT + number(record.offset)] = b""
-        elif taken is Taken.GAP:
-            raise SequenceBroken(f"event {table.shard.seq + 1} is missing from the log; nothing is folded past a gap")
 
     def _stage(self, table: Table, event: Event) -> None:
         self._staged = subjects_of(table, event)
@@ -139,7 +149,7 @@ class Builder:
         self.table.discard()
         self._since, self._entries = [], {}
         for record in before:
-            self._take(record)
+            self._keep(record, take(self.table, record.offset, record.value, self._stage))
         self.finish()
 
     # -- the rows at the last boundary, for the fold ----------------------------------------------------------------------------
@@ -177,6 +187,7 @@ class Builder:
         batch[layout.POSITION] = self.position.to_bytes()
         self._store.write(batch)
         self._since, self._entries = [], {}
+        self._then.close()
         self._then = RowsThen(self._store, self.position.epoch, shard.seq)
         if self.position.written >= max(self._epoch_bytes, self.position.kept):
             self._begin_epoch()
@@ -198,6 +209,7 @@ class Builder:
         self._write_in_parts(copies())
         self.position = replace(self.position, epoch=epoch, written=0, kept=kept)
         self._store.write({layout.POSITION: self.position.to_bytes()})
+        self._then.close()
         self._then = RowsThen(self._store, epoch, seq)
 
     def _write_in_parts(self, changes: Iterator[tuple[bytes, bytes | None]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from streams.store import Store
+from streams.store import RowSnapshot, Store
 from streams.timeline import layout
 
 
@@ -15,10 +15,16 @@ class RowsThen:
         self._store = store
         self._prefix = layout.of_epoch(epoch)
         self._then = layout.inverted(seq)
-        self._cursor = store.snapshot()
+        self._cursor: RowSnapshot | None = store.snapshot()
+
+    def close(self) -> None:
+        """Let go of the store, which stays open as long as anything reads it."""
+        self._cursor = None
 
     def get(self, key: bytes) -> bytes | None:
         """See `Rows.get`. Raises StoreDamaged."""
+        if self._cursor is None:
+            raise ValueError("these rows are closed")
         sought = self._prefix + layout.escaped(key) + layout.END
         found = self._cursor.first_from(sought + self._then)
         if found is None or not found[0].startswith(sought) or found[1] == layout.NO_ROW:

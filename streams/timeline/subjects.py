@@ -93,7 +93,6 @@ def _ended(instance: str, endpoint: str, dispatch_id: int, event: Event, ended: 
     entries.append((at(layout.RUN_END, layout.worker(instance, endpoint), dispatch_id), value))
 
 
-
 def _settled(table: Table, event: e.DispatchSettled, entries: Entries) -> None:
     worker = table.find(worker_key(table, event.instance, event.endpoint), WorkerRow)
     if worker is not None and run_of(worker, event.dispatch_id) is not None:

@@ -13,11 +13,13 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from events.codec import chain_of, decode_event, envelope_of
 from events.errors import HeadwayError
+from events.events import OperationDispatched
 from projections import keys
 from projections.keys import number
 from projections.position import take
@@ -30,7 +32,7 @@ from streams.moments import Moment
 from streams.recovery import DamagedLog, without_collection
 from streams.store import FORMAT, Store, StoreLocked
 from streams.timeline import layout
-from streams.timeline.building import Builder, TimelineBehind
+from streams.timeline.building import BOUNDARY_EVENTS, EPOCH_BYTES, Builder, TimelineBehind
 from streams.timeline.rows_then import RowsThen
 from streams.topics import EVENTS
 from streams.uncommitted import UncommittedRows
@@ -53,17 +55,18 @@ class Timeline:
     Everything but `open` and `update` is synchronous and reads the disk only, so a thread may do it; one at a time.
     """
 
-    def __init__(self, log: Log, shard: int, store: Store) -> None:
+    def __init__(self, log: Log, shard: int, store: Store, builder: Builder) -> None:
         self.shard = shard
         self.damage: DamagedLog | None = None
         self.rebuilt = next(iter(store.dropped), "")
         self._log = log
         self._store = store
         self._partition: Partition = (EVENTS, shard)
-        self._builder = Builder(store, shard)
+        self._builder = builder
         self._boundaries: list[tuple[int, int, int]] = []  # (seq, at_us, epoch)
         self._table: Table | None = None
         self._table_from = 0
+        self._then: RowsThen | None = None  # what it reads
 
     @classmethod
     async def open(
@@ -75,12 +78,15 @@ class Timeline:
         progress: Progress = lambda count: None,
         wait_s: float = 0.0,
         log_state: str = "",
+        boundary_events: int = BOUNDARY_EVENTS,
+        epoch_bytes: int = EPOCH_BYTES,
     ) -> Timeline:
         """The timeline in `directory`, brought up to what is the end of the log now.
 
         Args:
             progress: told as it is built: some 40,000 events a second.
             wait_s: how long it is waited for another process that has it open.
+            boundary_events, epoch_bytes: see `Builder`; the answers do not depend on them.
             log_state: what else the log is known by, beside the ids of cluster and topic: of a log in files, what tells that they changed.
         Raises:
             StoreLocked: another process has it open and did not close it in time.
@@ -94,11 +100,12 @@ class Timeline:
             why = ""
             while timeline is None:
                 store = await _opened(directory, cluster_id, topic_id + log_state, wait_s)
-                timeline = cls(log, shard, store)
+                builder = Builder(store, shard, boundary_events=boundary_events, epoch_bytes=epoch_bytes)
+                timeline = cls(log, shard, store, builder)
                 if not why and not await timeline._follows(follower):
                     why = "other_log"
                     (directory / "damaged").write_text("the log has another event where this timeline ends\n")
-                    store.close()
+                    timeline.close()
                     timeline = None
             timeline.rebuilt = why or timeline.rebuilt
             await timeline._read(follower, progress)
@@ -120,6 +127,9 @@ class Timeline:
 
     def close(self) -> None:
         """Free the directory. May be called twice."""
+        if self._then is not None:
+            self._then.close()
+        self._builder.close()
         self._store.close()
 
     # -- moments --------------------------------------------------------------------------------------------------------------
@@ -168,8 +178,10 @@ class Timeline:
         boundary, epoch = self._boundary_at(seq)
         table = self._table
         if table is None or self._table_from != boundary or table.shard.seq > seq:
-            rows = UncommittedRows(RowsThen(self._store, epoch, boundary))
-            table = self._table = Table(rows, self.shard)
+            if self._then is not None:
+                self._then.close()
+            self._then = RowsThen(self._store, epoch, boundary)
+            table = self._table = Table(UncommittedRows(self._then), self.shard)
             self._table_from = boundary
         offset = table.shard.next_offset
         left_out = [layout.number_in(key) for key, _ in self._span(layout.LEFT_OUT, offset, offset + (1 << 40))]
@@ -192,10 +204,9 @@ class Timeline:
     def overtakings_of(self, operation_id: int) -> list[Overtaking]:
         """See `History.overtakings_of`."""
         return [
-            Overtaking(
-                event.seq, offset, event.at_us, event.operation_id, event.endpoint, backfilled=event.backfilled
-            )
+            Overtaking(event.seq, offset, event.at_us, event.operation_id, event.endpoint, backfilled=event.backfilled)
             for offset, event in self._told(layout.OVERTAKING + number(operation_id))
+            if isinstance(event, OperationDispatched)
         ]
 
     def events_of_worker(self, instance: str, endpoint: str) -> list[Told]:
@@ -218,9 +229,9 @@ class Timeline:
         last = self.seq_at(to_us)
         boundary, epoch = self._boundary_at(self.seq_at(from_us))
         # What began before the boundary and still ran at it, and what began since: the runs of years before are not walked over.
-        stored = RowsThen(self._store, epoch, boundary).get(
-            keys.shard_prefix(self.shard) + keys.of_worker(instance, endpoint)
-        )
+        then = RowsThen(self._store, epoch, boundary)
+        stored = then.get(keys.shard_prefix(self.shard) + keys.of_worker(instance, endpoint))
+        then.close()
         running = [] if stored is None else [run.dispatch_id for run in WorkerRow.FromString(stored).running]
         began = [layout.number_in(key) for key, _ in self._span(layout.RUN + where, boundary + 1, last + 1)]
         dispatches = sorted(each for each in {*running, *began} if each <= last)
@@ -260,9 +271,7 @@ class Timeline:
 
     def _told_at(self, seqs: Sequence[int]) -> list[Told]:
         found = self._store.get_many([layout.RECORD + number(seq) for seq in seqs])
-        return [
-            Told(int.from_bytes(value[:8], "big"), decode_event(value[8:])) for value in found if value is not None
-        ]
+        return [Told(int.from_bytes(value[:8], "big"), decode_event(value[8:])) for value in found if value is not None]
 
     def _known_boundaries(self) -> list[tuple[int, int, int]]:
         if not self._boundaries or self._boundaries[-1][0] != self.last_seq:
@@ -338,11 +347,12 @@ class Timeline:
 
 def _run(told: Told, requirement_id: bytes | None, end: bytes | None) -> RunTold:
     event = told.event
-    begun = (event.seq, told.offset, event.operation_id, int.from_bytes(requirement_id or b"", "big"), event.at_us)  # type: ignore[union-attr]
+    assert isinstance(event, OperationDispatched)
+    run = RunTold(event.seq, told.offset, event.operation_id, int.from_bytes(requirement_id or b"", "big"), event.at_us)
     if end is None:
-        return RunTold(*begun)
-    size = layout.RUN_END_VALUE.size
-    return RunTold(*begun, *layout.RUN_END_VALUE.unpack(end[:size]), end[size:].decode())
+        return run
+    until_us, until_seq = layout.RUN_END_VALUE.unpack_from(end)
+    return replace(run, until_us=until_us, until_seq=until_seq, ended=end[layout.RUN_END_VALUE.size :].decode())
 
 
 async def _opened(directory: Path, cluster_id: str, topic_id: str, wait_s: float) -> Store:
