@@ -174,7 +174,11 @@ class Store:
         path.mkdir(parents=True, exist_ok=True)
         lock = _locked(path)
         dropped: Counter[str] = Counter()
-        wanted = {"format": FORMAT if row_format is None else row_format, "cluster_id": cluster_id, "topic_id": topic_id}
+        wanted = {
+            "format": FORMAT if row_format is None else row_format,
+            "cluster_id": cluster_id,
+            "topic_id": topic_id,
+        }
         db, reason = _usable(path, wanted, compressed)
         if reason:
             dropped[reason] += 1
