@@ -1,7 +1,7 @@
 """Where timelines stand: below the home, one directory for each shard of each log. All of them may be deleted at any time.
 
-    <home>/timeline/<cluster id>/<topic prefix, or default>/shard-<shard>
-    <home>/timeline/exports/<digest of the directory's path>/shard-<shard>      of an exported directory, which is never written to
+<home>/timeline/<cluster id>/<topic prefix, or default>/shard-<shard>
+<home>/timeline/exports/<digest of the directory's path>/shard-<shard>      of an exported directory, which is never written to
 """
 
 from __future__ import annotations
