@@ -6,7 +6,7 @@ use any more: the caller rebuilds it from the log.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from events import events as e
 from events import facts as f
@@ -19,6 +19,9 @@ from events.evolve import evolve
 from events.holders import NO_HOLDERS, Holders
 from events.reasons import IgnoreReason, RejectReason
 from events.state import Shard
+
+REFUSED_BY_THE_LOG: Final = "what it causes is refused by "
+"""How the error of a fact begins that was written off because the log takes no record of its events; else `decide` has failed."""
 
 
 def decide(

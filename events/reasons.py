@@ -288,6 +288,21 @@ class HoldAbsence(IntEnum):
     NOT_OVERTAKEN = 10
 
 
+class DecisionDifference(IntEnum):
+    """How what a build decides for a fact differs from what stands in the log."""
+
+    UNSPECIFIED = 0
+    FIELDS = 1
+    KIND = 2
+    NOT_RECORDED = 3
+    NOT_DECIDED = 4
+    FAILED = 5
+    DECIDABLE = 6
+    NO_FACT = 7
+    PASSED_OVER = 8
+    ELECTION = 9
+
+
 def sentence(reason: IntEnum) -> str:
     """The sentence a person reads for `reason`, from the wire contract; empty for UNSPECIFIED."""
     enum = reasons_pb2.DESCRIPTOR.enum_types_by_name[type(reason).__name__]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from events.codec import EventEncoder, decode_fact
-from events.decide import decide, elect, reject_undecidable
+from events.decide import REFUSED_BY_THE_LOG, decide, elect, reject_undecidable
 from events.facts import Configured, Unreadable
 from events.indexing import build_indexes
 from events.outbox import outbox
@@ -241,7 +241,8 @@ class Leadership:
         self._stats.undecidable += 1
         await self._rebuild()
         if isinstance(failure, Refused) and failure.limit_bytes is not None:
-            error = f"what it causes is refused by {failure.topic}: {failure.size_bytes} bytes, the limit is {failure.limit_bytes}"
+            sizes = f"{failure.size_bytes} bytes, the limit is {failure.limit_bytes}"
+            error = f"{REFUSED_BY_THE_LOG}{failure.topic}: {sizes}"
         else:
             error = f"{type(failure).__name__}: {failure}"
         try:

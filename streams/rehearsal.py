@@ -7,7 +7,8 @@ memory, and survives a restart as a decider's store does. What is missing is onl
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from events.codec import encode_event
 from events.decide import decide, elect, reject_undecidable
@@ -55,6 +56,22 @@ class TooManyTicks(HeadwayError):
         )
 
 
+class TakenFact(NamedTuple):
+    """A fact as it would stand on the log; its place in the list of all is its offset."""
+
+    at_us: int
+    key: str
+    fact: Fact
+
+
+class Identity(NamedTuple):
+    """The log that the elections name as theirs."""
+
+    cluster_id: str = ""
+    facts_topic_id: str = ""
+    events_topic_id: str = ""
+
+
 class Rehearsal:
     """One shard, decided in memory.
 
@@ -62,16 +79,22 @@ class Rehearsal:
         ticker: whether a `Tick` is added every 500 ms of virtual time, as the deciders' ticker does. Without it a gap of more than
             3 s is an outage of the log.
         build: what LeaderElected says of the build.
-        keep_history: whether `events` and `outbounds` are kept. The records of events are, in any case: a restart needs them.
+        keep_history: whether `facts`, `events` and `outbounds` are kept. The records of events are, in any case: a restart needs them.
+        identity: the log for which this is rehearsed, where its records are to stand on one.
 
     Attributes:
+        facts: every fact so far, ticks included; the first has offset 0.
         events: every event so far, in order of `seq`.
         outbounds: every placement and worker command so far.
         now_us: the virtual time; None before the first fact.
     """
 
-    def __init__(self, *, ticker: bool = True, build: str = "", keep_history: bool = True) -> None:
+    def __init__(
+        self, *, ticker: bool = True, build: str = "", keep_history: bool = True, identity: Identity | None = None
+    ) -> None:
         self.ticker, self.build, self.keep_history = ticker, build, keep_history
+        self._identity = identity or Identity()
+        self.facts: list[TakenFact] = []
         self.events: list[Event] = []
         self.outbounds: list[Outbound] = []
         self.now_us: int | None = None
@@ -88,6 +111,11 @@ class Rehearsal:
     def next_offset(self) -> int:
         """The offset the next fact gets; ticks take one each."""
         return self._next_offset
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records of all events so far, chained; their offsets are dense, as no log's are."""
+        return self._records
 
     @property
     def shard(self) -> Shard:
@@ -147,6 +175,7 @@ class Rehearsal:
         caused = elect(
             self._shard,
             leader_epoch=self._shard.leader_epoch + 1,
+            **self._identity._asdict(),
             build=self.build,
             facts_end=self._next_offset + waiting,
         )
@@ -169,6 +198,8 @@ class Rehearsal:
             self._holders.see(caused)
             self._keep(caused, fact)
         self._next_offset += 1
+        if self.keep_history:
+            self.facts.append(TakenFact(at_us, key, fact))
         return caused
 
     def _keep(self, caused: list[Event], fact: Fact | None) -> None:

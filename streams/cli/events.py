@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from events.codec import envelope_of
 from events.events import EVENT_KINDS
 from events.jsonform import event_to_json
 from streams.cli.output import emit_line, output_option, printable
-from streams.connection import connected
+from streams.cli.source import file_option, opened
 from streams.errors import NoSuchTopic
 from streams.event_tail import Tailed, tail
 from streams.log import Log, Partition
@@ -45,6 +46,7 @@ def command() -> None:
     metavar="KIND",
     help="Only events of this kind; several may be given.",
 )
+@file_option
 @output_option
 def tail_events(
     shard: int,
@@ -53,6 +55,7 @@ def tail_events(
     follow: bool,
     limit: int | None,
     kinds: tuple[str, ...],
+    file: Path | None,
     output: str,
 ) -> None:
     """Print events in `seq` order, one a line: the whole log of a shard, unless told otherwise.
@@ -61,8 +64,12 @@ def tail_events(
     """
     if from_seq is not None and last is not None:
         raise click.UsageError("--from-seq and --last both say where to begin; give one of them")
+    if follow and file is not None:
+        raise click.UsageError(
+            "--follow waits for what comes, and nothing comes to an exported log; leave one of the two out"
+        )
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_tail(shard, from_seq, last, follow, limit, frozenset(kinds), output))
+        asyncio.run(_tail(shard, from_seq, last, follow, limit, frozenset(kinds), file, output))
 
 
 async def _tail(
@@ -72,10 +79,11 @@ async def _tail(
     follow: bool,
     limit: int | None,
     kinds: frozenset[str],
+    file: Path | None,
     output: str,
 ) -> None:
     shown = 0
-    async with connected(load_settings(), client_id="headway-events") as log:
+    async with opened(load_settings(), file, client_id="headway-events") as log:
         begin = from_seq or 1
         if last is not None:
             begin = await _last_seq(log, shard) - last + 1

@@ -18,6 +18,7 @@ from click.formatting import HelpFormatter
 
 from events.errors import HeadwayError
 from streams.errors import StreamError, UnknownInstance
+from streams.export.errors import DamagedExport, NotExported
 from streams.settings import Settings
 from streams.views import NotInTable
 
@@ -78,10 +79,18 @@ class Failure(click.ClickException):
             click.echo(f"  {self.remedy}", file=file, err=file is None)
 
 
+_EXIT_CODES: dict[type[StreamError], int] = {
+    UnknownInstance: NOT_FOUND,
+    NotInTable: NOT_FOUND,
+    NotExported: NOT_FOUND,
+    DamagedExport: CHECK_FAILED,
+}
+
+
 def failure_of(error: Exception) -> Failure:
     """What the command line says of one of Headway's own errors, and with which exit code."""
     if isinstance(error, StreamError):
-        exit_code = NOT_FOUND if isinstance(error, (UnknownInstance, NotInTable)) else FAILED
+        exit_code = _EXIT_CODES.get(type(error), FAILED)
         return Failure(error.message.rstrip(), code=error.code, remedy=error.remedy, exit_code=exit_code)
     code = error.code if isinstance(error, HeadwayError) else ""
     return Failure(str(error).removeprefix(f"{code}: "), code=code)

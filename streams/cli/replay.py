@@ -17,7 +17,7 @@ from projections.table import Table
 from proto.gen.headway.v1 import rows_pb2
 from streams.cli.main import CHECK_FAILED
 from streams.cli.output import Column, emit, note, output_option, progress
-from streams.connection import connected
+from streams.cli.source import check_foldable, file_option, opened, shards_in
 from streams.errors import NoSuchPartition, NoSuchTopic
 from streams.log import Log
 from streams.place import place_of
@@ -50,22 +50,24 @@ MESSAGES: dict[bytes, type[Any]] = {
     type=click.Path(file_okay=False, path_type=Path),
     help="The table's directory, read when its process does not answer [default: that of `state-table run`].",
 )
+@file_option
 @output_option
-def command(shards: tuple[int, ...], check: bool, data_dir: Path | None, output: str) -> None:
+def command(shards: tuple[int, ...], check: bool, data_dir: Path | None, file: Path | None, output: str) -> None:
     """Fold the event log of each shard from its beginning, from the log alone.
 
     Says how many events there are, how fast they were folded, whether `seq` has gaps and whether the chain of digests is whole. Exit
     code 3 when the log is damaged, or when with --check the table differs from the replay.
     """
-    asyncio.run(_replay(shards, check, data_dir, output))
+    asyncio.run(_replay(shards, check, data_dir, file, output))
 
 
-async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, output: str) -> None:
+async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, file: Path | None, output: str) -> None:
     settings = load_settings()
     reports: list[dict[str, Any]] = []
-    async with connected(settings, client_id="headway-replay") as log:
-        wanted = shards or await _all_shards(log)
+    async with opened(settings, file, client_id="headway-replay") as log:
+        wanted = shards or await shards_in(log)
         for shard in wanted:
+            check_foldable(log, shard)
             rows = _table_rows(settings, data_dir, shard) if check else None
             until = None if rows is None else _position(rows, shard).next_offset
             replayed = await _with_progress(log, shard, until)
@@ -108,13 +110,6 @@ async def _checked(log: Log, replayed: Replayed, rows: Mapping[bytes, bytes]) ->
 
 def _other_shown(other: AnotherLog) -> dict[str, str]:
     return {"what": other.what, "table": other.in_table, "log": other.in_log, "message": str(other)}
-
-
-async def _all_shards(log: Log) -> tuple[int, ...]:
-    topics = await log.describe_topics()
-    if EVENTS not in topics:
-        raise NoSuchTopic(EVENTS, topics)
-    return tuple(range(topics[EVENTS].partitions))
 
 
 async def _with_progress(log: Log, shard: int, until: int | None) -> Replayed:

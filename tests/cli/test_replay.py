@@ -38,14 +38,14 @@ def check(monkeypatch: pytest.MonkeyPatch, rows: dict[bytes, bytes], written: li
     """Runs `headway replay --check` with this table, against a log that is made in the command's own event loop."""
 
     @asynccontextmanager
-    async def connected(*_: object, **__: object) -> AsyncIterator[MemoryLog]:
+    async def opened(*_: object, **__: object) -> AsyncIterator[MemoryLog]:
         log = MemoryLog(cluster_id="here")
         await log.ensure_topics(topic_table(1))
         if written:
             await (await log.open("decider-0")).append({(EVENTS, 0): [Outgoing(value) for value in written]})
         yield log
 
-    monkeypatch.setattr(cli, "connected", connected)
+    monkeypatch.setattr(cli, "opened", opened)
     monkeypatch.setattr(cli, "_table_rows", lambda *_: rows)
     return CliRunner().invoke(main, ["replay", "--check", *more])
 

@@ -20,8 +20,8 @@ UNTOLD = (e.Ticked, e.WorkerReported, e.RequirementDefined, e.ClientHeard, e.Rec
 class Story:
     """Given steps, when steps, then events: `given` forgets what it caused, `then` compares all since with the lines it is given."""
 
-    def __init__(self, *, ticker: bool = True, configured: bool = True) -> None:
-        self.rehearsal = Rehearsal(ticker=ticker)
+    def __init__(self, *, ticker: bool = True, configured: bool = True, rehearsal: Rehearsal | None = None) -> None:
+        self.rehearsal = Rehearsal(ticker=ticker) if rehearsal is None else rehearsal
         self.now_us = START_US
         self.names: dict[int, str] = {}
         self.dispatches: dict[int, str] = {}

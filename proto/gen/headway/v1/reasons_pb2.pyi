@@ -238,6 +238,19 @@ class FetchFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FETCH_FAILURE_DEADLINE_EXCEEDED: _ClassVar[FetchFailure]
     FETCH_FAILURE_RESOURCE_EXHAUSTED: _ClassVar[FetchFailure]
     FETCH_FAILURE_INTERNAL: _ClassVar[FetchFailure]
+
+class DecisionDifference(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DECISION_DIFFERENCE_UNSPECIFIED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_FIELDS: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_KIND: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_NOT_RECORDED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_NOT_DECIDED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_FAILED: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_DECIDABLE: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_NO_FACT: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_PASSED_OVER: _ClassVar[DecisionDifference]
+    DECISION_DIFFERENCE_ELECTION: _ClassVar[DecisionDifference]
 IGNORE_REASON_UNSPECIFIED: IgnoreReason
 IGNORE_REASON_DUPLICATE_OPERATION: IgnoreReason
 IGNORE_REASON_UNKNOWN_OPERATION: IgnoreReason
@@ -406,5 +419,15 @@ FETCH_FAILURE_UNAVAILABLE: FetchFailure
 FETCH_FAILURE_DEADLINE_EXCEEDED: FetchFailure
 FETCH_FAILURE_RESOURCE_EXHAUSTED: FetchFailure
 FETCH_FAILURE_INTERNAL: FetchFailure
+DECISION_DIFFERENCE_UNSPECIFIED: DecisionDifference
+DECISION_DIFFERENCE_FIELDS: DecisionDifference
+DECISION_DIFFERENCE_KIND: DecisionDifference
+DECISION_DIFFERENCE_NOT_RECORDED: DecisionDifference
+DECISION_DIFFERENCE_NOT_DECIDED: DecisionDifference
+DECISION_DIFFERENCE_FAILED: DecisionDifference
+DECISION_DIFFERENCE_DECIDABLE: DecisionDifference
+DECISION_DIFFERENCE_NO_FACT: DecisionDifference
+DECISION_DIFFERENCE_PASSED_OVER: DecisionDifference
+DECISION_DIFFERENCE_ELECTION: DecisionDifference
 SENTENCE_FIELD_NUMBER: _ClassVar[int]
 sentence: _descriptor.FieldDescriptor

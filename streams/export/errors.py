@@ -1,0 +1,101 @@
+"""What can be wrong with an exported log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from streams.errors import StreamError
+from streams.log import Partition
+
+
+class NotAnExport(StreamError):
+    """A directory holds no whole export: no manifest, or one that this build cannot read."""
+
+    code: ClassVar[str] = "not-an-export"
+    runbook: ClassVar[str] = "Name the directory with the `manifest.json`; an export that was interrupted has none yet."
+
+    def __init__(self, directory: Path, why: str) -> None:
+        self.directory = directory
+        super().__init__(
+            f"{directory} holds no export: {why}",
+            remedy="Name a directory with a finished export; run one that was interrupted again",
+        )
+
+
+class DamagedExport(StreamError):
+    """A segment of an export is not what the manifest says of it.
+
+    `seqs` are the first and last seq that it held by the manifest, None for a topic without seq.
+    """
+
+    code: ClassVar[str] = "damaged-export"
+    runbook: ClassVar[str] = "Restore the named file from another copy of the export; every other segment can be read."
+
+    def __init__(
+        self, file: Path, partition: Partition, offsets: tuple[int, int], seqs: tuple[int, int] | None, why: str
+    ) -> None:
+        self.file, self.partition, self.offsets, self.seqs, self.why = file, partition, offsets, seqs, why
+        held = f"offsets {offsets[0]} to {offsets[1]}" + (f", events {seqs[0]} to {seqs[1]}" if seqs else "")
+        super().__init__(
+            f"{file}: the segment of {partition[0]}[{partition[1]}] with {held} is damaged: {why}",
+            remedy="Restore the file from another copy of the export, or export again into another directory",
+        )
+
+
+class NotExported(StreamError):
+    """A shard of the log is not in this export."""
+
+    code: ClassVar[str] = "not-exported"
+    runbook: ClassVar[str] = "Name a shard that is in the export, or export the other one into the same directory."
+
+    def __init__(self, directory: Path, partition: Partition, shards: Iterable[int]) -> None:
+        self.partition = partition
+        self.shards = tuple(sorted(shards))
+        super().__init__(
+            f"{directory} does not hold {partition[0]}[{partition[1]}]; shards here: {', '.join(map(str, self.shards)) or 'none'}",
+            remedy="Name one of these shards, or export the other one into the same directory",
+        )
+
+
+class BeginsLater(StreamError):
+    """A fold was asked of an export whose events do not begin with the first."""
+
+    code: ClassVar[str] = "begins-later"
+    runbook: ClassVar[str] = (
+        "A state is a fold from event 1: use an export that has it. A part can be tailed, its chain checked."
+    )
+
+    def __init__(self, directory: Path, shard: int, first_seq: int) -> None:
+        self.shard, self.first_seq = shard, first_seq
+        super().__init__(
+            f"the events of shard {shard} in {directory} begin at event {first_seq}, and a fold starts at event 1",
+            remedy="Name an export from event 1 on; `headway events tail --file DIR` reads this one and checks its chain",
+        )
+
+
+class ReadOnlyLog(StreamError):
+    """Something was to be written to an exported log."""
+
+    code: ClassVar[str] = "read-only-log"
+    runbook: ClassVar[str] = "An export is only read; imported into a cluster it is a log that can be written."
+
+    def __init__(self, directory: Path, what: str) -> None:
+        super().__init__(
+            f"cannot {what}: {directory} is an exported log, which is only read",
+            remedy="Import it into a cluster and write there",
+        )
+
+
+class UnlikeExport(StreamError):
+    """What is to be added to an export does not continue it."""
+
+    code: ClassVar[str] = "unlike-export"
+    runbook: ClassVar[str] = "Export into a new directory; the one named keeps what it has."
+
+    def __init__(self, directory: Path, why: str) -> None:
+        super().__init__(
+            f"{directory} holds an export that this would not continue: {why}",
+            remedy="Export into another directory; this one stays as it is",
+        )
