@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from events.reasons import HoldExclusion, HoldMove, sentence
+from events.values import HoldExclusionCount
 from projections import keys
 from projections.fleet import config_of
 from projections.table import Table
@@ -11,7 +12,7 @@ from proto.gen.headway.v1 import events_pb2
 from proto.gen.headway.v1.rows_pb2 import STAGE_QUEUED, InstanceRow, OperationRow
 
 
-def exclusions(counts: Iterable[events_pb2.HoldExclusionCount]) -> list[dict[str, Any]]:
+def exclusions(counts: Iterable[events_pb2.HoldExclusionCount | HoldExclusionCount]) -> list[dict[str, Any]]:
     """How many workers could not be held, by reason."""
     return [
         {

@@ -1,0 +1,228 @@
+"""What was behind an event: which other event of the same fact, or which earlier one, made it happen."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from events import events as e
+from events.reasons import HoldEnd, HoldMove, Outcome
+from projections.story.history import History, Told
+from projections.story.links import facts_events, link, reason_of, who
+
+AFTER_A_CHOICE = (
+    e.OperationDispatched | e.HoldMade | e.HoldMoved | e.HoldReleased | e.RequirementDefined | e.HoldNoCandidate
+)
+
+
+def described(history: History, told: Told | None) -> dict[str, Any] | None:
+    """An event as a cause: its link, and of whom and why it speaks; None for none."""
+    if told is None:
+        return None
+    event = told.event
+    found: dict[str, Any] = link(told)
+    operation_id = getattr(event, "operation_id", None)
+    if operation_id is not None:
+        found["operation"] = who(history, history.table_at(event.seq), operation_id)
+    match event:
+        case e.OperationDispatched():
+            found["endpoint"] = event.endpoint
+        case e.OperationRequeued():
+            found |= {
+                "endpoint": event.endpoint or endpoint_of(history, event.operation_id, event.dispatch_id),
+                "reason": reason_of(event.cause),
+                "needed_kib": event.needed_kib or None,
+            }
+        case e.OperationFinished():
+            found |= {
+                "endpoint": event.endpoint or endpoint_of(history, event.operation_id, event.dispatch_id),
+                "reason": reason_of(event.outcome),
+            }
+        case e.DispatchSettled():
+            found |= {"endpoint": event.endpoint, "reason": reason_of(event.result)}
+        case e.WorkerDisconnected():
+            found |= {
+                "endpoint": event.endpoint,
+                "reason": reason_of(event.reason),
+                "silent_us": event.silent_us or None,
+            }
+        case e.WorkerAdmitted():
+            found |= {"endpoint": event.endpoint, "boot_epoch": event.boot_epoch, "reconnected": event.reconnected}
+        case e.WorkerReported():
+            found |= {"endpoint": event.endpoint, "free_memory_kib": event.free_memory_kib}
+        case e.WorkerIdleCapped():
+            found |= {"endpoint": event.endpoint, "idle_free_kib": event.idle_free_kib}
+        case e.WorkerDrained() | e.WorkerUndrained():
+            found["endpoint"] = event.endpoint
+        case e.ClientLeft():
+            found |= {
+                "client_operation_id": event.client_operation_id,
+                "reason": reason_of(event.reason),
+                "silent_us": event.silent_us or None,
+            }
+        case e.HoldMade():
+            found |= {"endpoint": event.endpoint, "hold": f"hold-{event.seq}"}
+        case e.HoldReleased():
+            found |= {"endpoint": event.endpoint, "reason": reason_of(event.reason)}
+        case e.DemandUnsatisfiable():
+            found |= {"properties": list(event.properties), "no_workers": event.no_workers}
+        case e.LogSilent():
+            found["gap_us"] = event.gap_us
+    return found
+
+
+def endpoint_of(history: History, operation_id: int, dispatch_id: int) -> str | None:
+    """Where a dispatch of an operation went; None for no dispatch."""
+    for each in history.events_of_operation(operation_id):
+        if isinstance(each.event, e.OperationDispatched) and each.event.dispatch_id == dispatch_id:
+            return each.event.endpoint
+    return None
+
+
+def what_made_room(history: History, told: Told) -> dict[str, Any] | None:
+    """Of the fact that led to a dispatch, the event behind it: a run that ended, a worker that came, a pause or hold that was over."""
+    before, _ = facts_events(history, told)
+    causes = [each for each in before if not isinstance(each.event, AFTER_A_CHOICE) or _frees(each.event)]
+    return described(history, _preferring(causes, lambda event: getattr(event, "operation_id", -1) != _subject(told)))
+
+
+def _frees(event: e.Event) -> bool:
+    return isinstance(event, e.HoldReleased) and event.reason is not HoldEnd.PLACED
+
+
+def _subject(told: Told) -> int:
+    return int(getattr(told.event, "operation_id", -1))
+
+
+def cause_of_requeue(history: History, told: Told) -> dict[str, Any] | None:
+    """The loss of the worker, or the leaving of the client, behind a requeue; None where the requeue says all there is."""
+    before, after = facts_events(history, told)
+    endpoint = getattr(told.event, "endpoint", "") or endpoint_of(
+        history, _subject(told), getattr(told.event, "dispatch_id", 0)
+    )
+    return described(
+        history,
+        _of_kind((*after, *before), e.WorkerDisconnected, e.WorkerAdmitted, endpoint=endpoint),
+    )
+
+
+def cause_of_end(history: History, told: Told) -> dict[str, Any] | None:
+    """What ended an operation where it was not its own run: a client that left, a worker that was lost, a demand nobody can meet."""
+    event = told.event
+    assert isinstance(event, e.OperationFinished), "only an end has a cause of the end"
+    before, after = facts_events(history, told)
+    match event.outcome:
+        case Outcome.ABANDONED:
+            return described(history, _last(before, lambda one: isinstance(one, e.ClientLeft)))
+        case Outcome.WORKER_LOSSES_EXHAUSTED:
+            endpoint = event.endpoint or endpoint_of(history, event.operation_id, event.dispatch_id)
+            return described(
+                history, _of_kind((*after, *before), e.WorkerDisconnected, e.WorkerAdmitted, endpoint=endpoint)
+            )
+        case Outcome.UNSATISFIABLE | Outcome.NO_WORKER:
+            queued = next(each.event for each in history.events_of_operation(event.operation_id))
+            requirement_id = requirement_of(history, event.operation_id, event.seq)
+            verdicts = history.events_of_instance(getattr(queued, "instance", ""), 1, event.seq)
+            return described(
+                history,
+                _last(
+                    verdicts,
+                    lambda one: isinstance(one, e.DemandUnsatisfiable) and one.requirement_id == requirement_id,
+                ),
+            )
+    return None
+
+
+def cause_of_hold(history: History, told: Told) -> dict[str, Any] | None:
+    """The event behind the move or the end of a hold."""
+    event = told.event
+    before, after = facts_events(history, told)
+    match event:
+        case e.HoldMoved():
+            endpoint = event.from_endpoint
+            if event.cause is HoldMove.SOONER:
+                return described(history, _first_cause(before))
+        case e.HoldReleased():
+            endpoint = event.endpoint
+            match event.reason:
+                case HoldEnd.PLACED:
+                    placed = lambda one: isinstance(one, e.OperationDispatched)  # noqa: E731
+                    return described(history, _last(_of(before, event.operation_id), placed))
+                case HoldEnd.GONE:
+                    gone = _of(before, event.operation_id)
+                    ended = lambda one: isinstance(one, e.OperationFinished)  # noqa: E731
+                    return described(history, _last(gone, ended) or (gone[-1] if gone else None))
+                case HoldEnd.SUPERSEDED:
+                    made = next((each for each in after if isinstance(each.event, e.HoldMade)), None)
+                    return described(history, made)
+                case HoldEnd.CONFIGURED:
+                    return described(history, _last(before, lambda one: isinstance(one, e.Configured)))
+                case HoldEnd.EXPIRED:
+                    return None  # max_hold_s says all there is
+        case _:
+            raise TypeError(f"{type(event).__name__} {event.seq} is neither the move nor the end of a hold")
+    there = [
+        each for each in before if _endpoint(history, each) == endpoint and not isinstance(each.event, AFTER_A_CHOICE)
+    ]
+    return described(history, _telling(there) or _first_cause(before))
+
+
+def requirement_of(history: History, operation_id: int, seq: int) -> int:
+    """What an operation asked for as of event `seq`, as a requirement id: an escalation changes it."""
+    found = 0
+    for each in history.events_of_operation(operation_id):
+        if each.event.seq > seq:
+            break
+        if isinstance(each.event, e.OperationQueued | e.OperationRequeued):
+            found = each.event.requirement_id or found
+    return found
+
+
+_TELLING = (
+    e.WorkerDisconnected,
+    e.WorkerAdmitted,
+    e.WorkerDrained,
+    e.OperationRequeued,
+    e.OperationFinished,
+    e.WorkerIdleCapped,
+    e.WorkerReported,
+)
+"""What best says why a worker cannot be held any more, in this order."""
+
+
+def _telling(there: Sequence[Told]) -> Told | None:
+    for kind in _TELLING:
+        for each in there:
+            if isinstance(each.event, kind):
+                return each
+    return None
+
+
+def _endpoint(history: History, told: Told) -> str | None:
+    event = told.event
+    found = getattr(event, "endpoint", "")
+    if not found and isinstance(event, e.OperationRequeued | e.OperationFinished):
+        return endpoint_of(history, event.operation_id, event.dispatch_id)
+    return found or None
+
+
+def _first_cause(before: Sequence[Told]) -> Told | None:
+    return next((each for each in before if not isinstance(each.event, AFTER_A_CHOICE)), None)
+
+
+def _of(told: Sequence[Told], operation_id: int) -> list[Told]:
+    return [each for each in told if getattr(each.event, "operation_id", None) == operation_id]
+
+
+def _of_kind(told: Sequence[Told], *kinds: type, endpoint: str | None) -> Told | None:
+    return next(
+        (each for each in told if isinstance(each.event, kinds) and getattr(each.event, "endpoint", None) == endpoint),
+        None,
+    )
+
+
+def _last(told: Sequence[Told], holds: Callable[[e.Event], bool]) -> Told | None:
+    return next((each for each in reversed(told) if holds(each.event)), None)
+
+
+def _preferring(told: Sequence[Told], preferred: Callable[[e.Event], bool]) -> Told | None:
+    """The first that is preferred, else the first."""
+    return next((each for each in told if preferred(each.event)), told[0] if told else None)

@@ -1,0 +1,57 @@
+"""Why an operation waited then: what `explain` says of it now, as of a moment of its history; and since when it was first in line."""
+
+from typing import Any
+
+from projections import answers
+from projections.explain import explain_operation
+from projections.explaining.queueing import head_of
+from projections.story.history import History
+from projections.table import Table
+from proto.gen.headway.v1.rows_pb2 import STAGE_QUEUED, OperationRow
+
+ASKED_AT_MOST = 16
+"""Moments of one wait that are looked at to find when it became the first that waited."""
+
+
+def why_then(history: History, operation_id: int, seq: int) -> dict[str, Any] | None:
+    """Why it waited as of event `seq`: `seq`, `reasons` and `waits` as `explain_operation` gives them; None unless it was queued."""
+    table = history.table_at(seq)
+    row = queued_row(table, operation_id)
+    if row is None:
+        return None
+    found = explain_operation(table, row)
+    return {"seq": seq, "at_us": table.shard.now_us, "reasons": found["reasons"], "waits": found["waits"]}
+
+
+def queued_row(table: Table, operation_id: int) -> OperationRow | None:
+    """The operation's row, if it waits in the queue."""
+    row = answers.find(table, operation_id)
+    return row if row is not None and row.stage == STAGE_QUEUED else None
+
+
+def first_in_line(history: History, operation_id: int, from_seq: int, to_seq: int) -> int | None:
+    """The event since which it is the first that waits, between two events in one wait of it; None when it is not at `to_seq`.
+
+    It is looked for by halves, so something of higher priority that came and went in between is passed over.
+    """
+    if not _is_head(history, operation_id, to_seq):
+        return None
+    not_yet, since = from_seq - 1, to_seq
+    for _ in range(ASKED_AT_MOST):
+        if since - not_yet <= 1:
+            break
+        middle = (not_yet + since) // 2
+        if _is_head(history, operation_id, middle):
+            since = middle
+        else:
+            not_yet = middle
+    return since
+
+
+def _is_head(history: History, operation_id: int, seq: int) -> bool:
+    table = history.table_at(seq)
+    row = queued_row(table, operation_id)
+    if row is None:
+        return False
+    head = head_of(table, row.instance)
+    return head is not None and head.operation_id == operation_id

@@ -1,0 +1,1 @@
+"""Stories in words: what `headway explain` prints of a history. Every figure in the words stands in the JSON."""

@@ -1,0 +1,73 @@
+"""The history of a story in memory, and the words that the command line makes of what is told from it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from projections.story.history import Told
+from projections.story.operation import story_of_operation
+from projections.story.recorded import Recorded
+from streams.cli.output import duration, size
+from streams.cli.telling.lines import instant
+from streams.cli.telling.operation import operation_told
+from tests.stories.story import Story
+
+FIGURE = re.compile(r"\d[\w.:\-]*\w|\d")
+
+
+def history_of(story: Story) -> Recorded:
+    """The events so far, three offsets apart, so that an offset is not taken for a seq."""
+    return Recorded(0, [Told(3 * number, event) for number, event in enumerate(story.every_event())])
+
+
+def operation_story(story: Story, name: str, seq: int | None = None) -> dict[str, Any]:
+    """The story of the last operation of this name, as JSON and back."""
+    history = history_of(story)
+    found = story_of_operation(history, history.operations_named(name)[-1], seq)
+    assert found is not None
+    assert json.loads(json.dumps(found)) == found
+    assert sum(stay["for_us"] for stay in found["stays"]) == found["life_us"] == sum(found["times_us"].values())
+    return found
+
+
+def operation_words(story: Story, name: str, seq: int | None = None) -> list[str]:
+    """The lines, each of whose figures stands in the JSON, without the links."""
+    found = operation_story(story, name, seq)
+    lines = operation_told(found)
+    check_figures(found, lines)
+    return [re.sub(r" \[seq \d+, offset \d+\]", "", line) for line in lines]
+
+
+def check_figures(found: dict[str, Any], lines: list[str]) -> None:
+    """Every number that stands in the lines is one of the JSON's, as it is or as people read it."""
+    values = list(_values(found))
+    numbers = {value for value in values if isinstance(value, int) and not isinstance(value, bool)}
+    known = {text for value in numbers for text in _ways(value)}
+    known |= {figure for value in values if isinstance(value, str) for figure in FIGURE.findall(value)}
+    for line in lines:
+        for figure in FIGURE.findall(line):
+            assert figure in known, f"{figure!r} of {line!r} is not in the JSON"
+
+
+def _values(part: Any) -> Iterator[Any]:
+    if isinstance(part, dict):
+        for key, value in part.items():
+            yield key
+            yield from _values(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _values(value)
+    else:
+        yield part
+
+
+def _ways(value: int) -> Iterator[str]:
+    yield str(value)
+    yield duration(value)
+    yield from re.findall(r"[\d.]+", size(value))
+    if 0 <= value < 1 << 52:
+        yield from re.findall(r"[\d\-:.]+", instant(value))
+        yield from instant(value).split(" ")
