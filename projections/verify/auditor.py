@@ -117,13 +117,6 @@ Edge = Callable[[FactRecord], bytes | Refusal]
 
 
 @dataclass(slots=True)
-class Damage:
-    """Where the log itself does not follow: nothing behind it can be judged."""
-
-    finding: Finding
-
-
-@dataclass(slots=True)
 class Audit:
     """What an audit found so far."""
 
@@ -134,14 +127,38 @@ class Audit:
     stale: int = 0
     facts_from_seq: int | None = None
     """The first event whose fact was there; None: none was."""
-    damage: Damage | None = None
-    kinds: dict[str, int] = field(default_factory=dict)
+    damage: Finding | None = None
+    """Where the log itself does not follow: nothing behind it can be judged."""
+
+    elected: list[tuple[int, int, str]] = field(default_factory=list)
+    """Elections: seq, leader epoch, build."""
+
+
+class Range(NamedTuple):
+    """Which events are judged: what comes before is folded only, what comes behind is not read. Bounds count themselves; None: none."""
+
+    from_seq: int | None = None
+    from_us: int | None = None
+    to_seq: int | None = None
+    to_us: int | None = None
+
+
+WHOLE = Range()
 
 
 class Auditor:
-    """Audits one shard from its first event. Give it records in the order of the log, facts ahead of the events they caused."""
+    """Audits one shard from its first event. Give it records in the order of the log, facts ahead of the events they caused.
 
-    def __init__(self, edge: Edge, *, facts: bool = True) -> None:
+    Args:
+        edge: reads a fact by the rules of a single fact, where it is JSON or was rejected for one of them.
+        facts: whether facts are given at all.
+        judged: the range of events that are judged. A fact with an event in it is judged whole.
+    Attributes:
+        audit: what was found so far.
+        done: nothing more is wanted: the log is damaged, or the range has ended.
+    """
+
+    def __init__(self, edge: Edge, *, facts: bool = True, judged: Range = WHOLE) -> None:
         self.shard = Shard()
         self.case = Case(self.shard, FOLDS)
         self.audit = Audit(self.case.findings, self.case.judged)
@@ -153,6 +170,10 @@ class Auditor:
         self._group: list[Recorded] = []
         self._cause = -1
         self._at_us = 0
+        self._range = judged
+        self._bounded = judged != WHOLE
+        self._begun = judged.from_seq is None and judged.from_us is None
+        self.done = False
 
     @property
     def waiting_facts(self) -> int:
@@ -165,34 +186,36 @@ class Auditor:
             self._facts_begin = records[0].offset
         self._facts.extend(records)
 
-    def take(self, offset: int, value: bytes) -> None:
-        """The next event record. After damage nothing is taken any more."""
-        if self.audit.damage is not None:
-            return
+    def take(self, offset: int, value: bytes) -> bool:
+        """The next event record. Whether it follows; after `done` nothing does."""
+        if self.done:
+            return False
         chain = blake2b(self._chain + value[:-BEHIND], digest_size=CHAIN_BYTES).digest()
         shard, judged = self.shard, self.case.judged
         try:
             event = events_pb2.Event.FromString(value)
         except DecodeError:
             self._damaged(READABLE, shard.seq + 1, offset, "a protobuf Event", f"{len(value)} bytes that are none")
-            return
+            return False
         seq = event.seq
         judged[CHAIN] += 1
         if value[-BEHIND:] != CHAIN_TAG + chain or seq != shard.seq + 1:
             self._does_not_follow(offset, event, value, chain)
-            return
+            return False
         judged[SEQUENCE] += 1
         kind = event.WhichOneof("kind")
         if kind is None:
             self._damaged(READABLE, seq, offset, "a kind of event that this build knows", "an unknown kind")
-            return
+            return False
+        if self._bounded and not self._is_judged(event):
+            return False
         self._chain = chain
         shard.seq = seq
         self.audit.events += 1
         if kind == "leader_elected":
             self.close()
             self._elected(offset, event)
-            return
+            return True
         cause = event.cause_offset
         if cause != self._cause or not self._group:
             if self._group:
@@ -202,12 +225,34 @@ class Auditor:
         self._group.append(Recorded(seq, offset, kind, getattr(event, kind)))
         if event.leader_epoch != shard.epoch or event.at_us != self._at_us:
             self._envelope_differs(event, offset)
+        return True
+
+    def _is_judged(self, event: Any) -> bool:
+        """Mind the bounds: where the range begins, what was noted before is dropped; behind it nothing is taken."""
+        if event.cause_offset == self._cause and self._group:
+            return True
+        bounds, seq, at_us = self._range, event.seq, event.at_us
+        if not self._begun and seq >= (bounds.from_seq or 0) and at_us >= (bounds.from_us or 0):
+            self.close()
+            self._begun = True
+            audit = self.audit
+            audit.findings.clear()
+            audit.judged[:] = [0] * len(audit.judged)
+            audit.events = audit.facts = 0
+            audit.facts_from_seq = None
+        if (bounds.to_seq is not None and seq > bounds.to_seq) or (bounds.to_us is not None and at_us > bounds.to_us):
+            self.close()
+            self.done = True
+            return False
+        return True
 
     def close(self) -> None:
         """Judge the fact in hand: no more of its events come."""
         if self._group:
             events, self._group = self._group, []
             self._judge(events)
+            if not self._begun:
+                self.audit.findings.clear()
 
     def _envelope_differs(self, event: Any, offset: int) -> None:
         if event.leader_epoch != self.shard.epoch:
@@ -236,7 +281,8 @@ class Auditor:
         self.close()
         finding = Finding(rule, seq, offset, self._cause, expected, found)
         self.audit.findings.append(finding)
-        self.audit.damage = Damage(finding)
+        self.audit.damage = finding
+        self.done = True
 
     def _elected(self, offset: int, event: Any) -> None:
         shard, judged = self.shard, self.case.judged
@@ -252,6 +298,7 @@ class Auditor:
             found = f"leader_epoch={event.leader_epoch} cause_offset={event.cause_offset} at_us={event.at_us}"
             self.audit.findings.append(Finding(LEADERS, event.seq, offset, event.cause_offset, expected, found))
         shard.epoch = event.leader_epoch
+        self.audit.elected.append((event.seq, event.leader_epoch, event.leader_elected.build))
         case = self.case
         case.seq = event.seq
         FOLDS["leader_elected"](case, event.leader_elected)
@@ -273,7 +320,9 @@ class Auditor:
             due_us = max(shard.now_us, record.at_us)
         if due_us != now_us:
             expected = f"at_us={due_us}: the later of {shard.now_us} and the fact's append time"
-            self.audit.findings.append(Finding(TIME, events[0].seq, events[0].offset, cause, expected, f"at_us={now_us}"))
+            self.audit.findings.append(
+                Finding(TIME, events[0].seq, events[0].offset, cause, expected, f"at_us={now_us}")
+            )
         case.open(cause, events, now_us, None)
         try:
             self._follow(case, record)
@@ -307,7 +356,9 @@ class Auditor:
         self.case.judged[ANSWERED] += 1
         if not facts or facts[0].offset != cause:
             expected = f"a fact at offset {cause}"
-            self.audit.findings.append(Finding(ANSWERED, events[0].seq, events[0].offset, cause, expected, "there is none"))
+            self.audit.findings.append(
+                Finding(ANSWERED, events[0].seq, events[0].offset, cause, expected, "there is none")
+            )
             return None
         if self.audit.facts_from_seq is None:
             self.audit.facts_from_seq = events[0].seq
@@ -349,9 +400,8 @@ class Auditor:
 
     def _of_fact(self, case: Case, record: FactRecord) -> None:
         value = record.value
-        kind = case.peek()
-        payload = case.events[case.at].payload if kind else None
-        if record.json or (kind == "fact_rejected" and payload.reason in AT_THE_EDGE):
+        refused = case.peek() == "fact_rejected" and case.events[case.at].payload.reason in AT_THE_EDGE
+        if record.json or refused:
             read = self._edge(record)
             if isinstance(read, Refusal):
                 self._refused(case, record, read)
@@ -369,9 +419,7 @@ class Auditor:
         message = getattr(fact, name)
         case.fact = FactSeen(record.at_us, record.key, KINDS[name], message)
         if record.key and record.key in case.shard.parked and name != "key_released":
-            ignores(
-                case, r.IGNORE_REASON_KEY_PARKED, getattr(message, "instance", ""), record.key, rule=PARKED
-            )
+            ignores(case, r.IGNORE_REASON_KEY_PARKED, getattr(message, "instance", ""), record.key, rule=PARKED)
             return
         RULES[name](case, message)
 

@@ -55,7 +55,9 @@ def free_at_us(worker: Worker, demand: Demand) -> int | None:
     """When enough runs are expected to have ended; None: it depends on one whose duration nobody gave."""
     left = worker.left.copy()
     slots = worker.inflight - len(worker.runs) if worker.inflight else 1
-    for end_us, number in sorted((run.at_us + run.op.expected_us, run.id) for run in worker.runs.values() if run.op.expected_us):
+    for end_us, number in sorted(
+        (run.at_us + run.op.expected_us, run.id) for run in worker.runs.values() if run.op.expected_us
+    ):
         for pool, amount in worker.runs[number].demand.amounts:
             left[pool] += amount
         slots += 1

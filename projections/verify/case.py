@@ -44,7 +44,7 @@ class FactSeen(NamedTuple):
     payload: Any
 
 
-class Off(Exception):  # noqa: N818 - no error of the audit: the history is off the rules
+class Off(Exception):
     """Another event is due than the one that stands there."""
 
     def __init__(self, rule: int, expected: str) -> None:

@@ -8,7 +8,9 @@ from proto.gen.headway.v1 import reasons_pb2 as r
 FAILED_EXIT_CODE = -178
 
 
-def stops(case: Case, rule: int, op: Op, outcome: int, *, kill: int = 0, exit_code: int = 0, message: str | None = None) -> None:
+def stops(
+    case: Case, rule: int, op: Op, outcome: int, *, kill: int = 0, exit_code: int = 0, message: str | None = None
+) -> None:
     """A live operation ends without its worker's word; where it runs the run is revoked first (K4)."""
     run = op.run
     if run is not None:
@@ -47,8 +49,7 @@ def fails_job(case: Case, run: Run, cause: int, message: str | None = None) -> N
     if op.failures + 1 > op.domain.options.max_failures:
         _fails(case, run, r.OUTCOME_JOB_RETRIES_EXHAUSTED, op.failures + 1, op.losses, message)
     else:
-        said = {} if message is None else {"message": message}
-        goes_back(case, run, cause, failures=op.failures + 1, **said)
+        goes_back(case, run, cause, failures=op.failures + 1, message=message)
 
 
 def loses_worker(case: Case, run: Run, cause: int) -> None:
@@ -61,16 +62,29 @@ def loses_worker(case: Case, run: Run, cause: int) -> None:
 
 
 def returns_untried(
-    case: Case, run: Run, cause: int, *, declined: int = 0, needed_kib: int = 0, free_kib: int = 0, message: str | None = None
+    case: Case,
+    run: Run,
+    cause: int,
+    *,
+    declined: int = 0,
+    needed_kib: int = 0,
+    free_kib: int = 0,
+    message: str | None = None,
 ) -> None:
     """A free cause, which is bounded too."""
     op = run.op
     if op.frees + 1 > op.domain.options.max_frees:
         _fails(case, run, r.OUTCOME_FREE_REQUEUES_EXHAUSTED, op.failures, op.losses)
         return
-    said = {} if message is None else {"message": message}
     goes_back(
-        case, run, cause, frees=op.frees + 1, decline_reason=declined, needed_kib=needed_kib, free_kib=free_kib, **said
+        case,
+        run,
+        cause,
+        frees=op.frees + 1,
+        decline_reason=declined,
+        needed_kib=needed_kib,
+        free_kib=free_kib,
+        message=message,
     )
 
 
@@ -103,10 +117,11 @@ def goes_back(
     needed_kib: int = 0,
     free_kib: int = 0,
     decline_reason: int = 0,
-    **said: str,
+    message: str | None = None,
 ) -> None:
-    """Back to the queue at its old place, with these counters."""
+    """Back to the queue at its old place, with these counters; those that are not given stay."""
     op = run.op
+    said = {} if message is None else {"message": message}
     case.expect(
         BUDGETS,
         "operation_requeued",

@@ -142,7 +142,7 @@ def modified(domain: Domain, asked: Items, f: Any) -> Items:
 def _modify(properties: Properties, change: dict[str, Any]) -> None:
     name, value = change["name"], change.get("value")
     if change["kind"] == "add":
-        properties[name] = value
+        properties[name] = value or ""
     elif change["kind"] == "remove":
         properties.pop(name, None)
     elif name in properties and value in (None, properties[name]):
@@ -200,7 +200,11 @@ def reprioritise(case: Case, f: Any) -> None:
         ignores(case, r.IGNORE_REASON_NO_CHANGE, f.instance, op.name)
     else:
         p = case.due(CANCELLED, "operation_reprioritised", f"operation_id={op.id}")
-        case.check(CANCELLED, (p.operation_id, p.priority) == (op.id, f.priority), f"operation_id={op.id} priority={f.priority}")
+        case.check(
+            CANCELLED,
+            (p.operation_id, p.priority) == (op.id, f.priority),
+            f"operation_id={op.id} priority={f.priority}",
+        )
         if op.share is not None:
             check_order(case, p, (f.priority, op.time_us, *op.share))
         else:

@@ -55,7 +55,10 @@ def _recency(worker: Worker) -> int:
 def _leftover(worker: Worker, demand: Demand) -> tuple[int, int]:
     carried = sum(worker.properties.get(name) == value for name, value in demand.preferred)
     left, total = worker.left, worker.total
-    return (-carried, sum((left[pool] - asked) * 1000 // total[pool] for pool, asked in demand.amounts if total[pool] > 0))
+    return (
+        -carried,
+        sum((left[pool] - asked) * 1000 // total[pool] for pool, asked in demand.amounts if total[pool] > 0),
+    )
 
 
 def could_run(worker: Worker, demand: Demand) -> bool:

@@ -23,7 +23,9 @@ def connect(case: Case, f: Any) -> None:
         try:
             amount_of(properties.get(pool, "0"))
         except ValueError:
-            rejects(case, r.REJECT_REASON_INVALID_PROPERTY, f"properties.{pool}", properties[pool], f.instance, f.endpoint)
+            rejects(
+                case, r.REJECT_REASON_INVALID_PROPERTY, f"properties.{pool}", properties[pool], f.instance, f.endpoint
+            )
             return
     if domain.options.builds and f.build not in domain.options.builds:
         rejects(case, r.REJECT_REASON_INCOMPATIBLE_BUILD, "build", f.build, f.instance, f.endpoint)
@@ -91,8 +93,15 @@ def _is_heard(case: Case, domain: Domain, worker: Worker, free_kib: int | None) 
     is_confirmed(case, domain, worker.endpoint)
     p = case.due(HEARD, "worker_reported", f"endpoint={worker.endpoint!r} free_memory_kib={free_kib}")
     said = p.free_memory_kib if p.HasField("free_memory_kib") else None
-    if said != free_kib or p.endpoint != worker.endpoint or p.connection_id != worker.connection_id or p.instance != domain.name:
-        case.find(HEARD, f"instance={domain.name!r} endpoint={worker.endpoint!r} free_memory_kib={free_kib}", case.shown())
+    if (
+        said != free_kib
+        or p.endpoint != worker.endpoint
+        or p.connection_id != worker.connection_id
+        or p.instance != domain.name
+    ):
+        case.find(
+            HEARD, f"instance={domain.name!r} endpoint={worker.endpoint!r} free_memory_kib={free_kib}", case.shown()
+        )
     case.fold_next()
     acknowledges(case, worker)
 

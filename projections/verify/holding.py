@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from projections.verify.candidates import Choice, choose, free_at_us, standing
-from projections.verify.case import Case, Off
+from projections.verify.candidates import Choice, choose, standing
+from projections.verify.case import Case
 from projections.verify.catalogue import HOLD_CHOICE, HOLD_MADE, HOLD_MOVED, HOLD_NONE, HOLD_RELEASED, IDLE_CAP
-from projections.verify.fitting import accepts, could_be_held, has_room, waits_for_acceptance
-from projections.verify.folding import demand_of
-from projections.verify.rows import QUEUED, Demand, Domain, Entry, Hold, Op, Run
+from projections.verify.fitting import could_be_held, has_room, waits_for_acceptance
+from projections.verify.ledger import demand_of
+from projections.verify.rows import QUEUED, Domain, Entry, Hold, Op
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def keep_valid(case: Case, domain: Domain) -> None:
 
 
 def meet(case: Case, domain: Domain, due: "Due | None") -> bool:
-    """The pass has come past the held operation, or past the head: whether the hold changes (H18-H20; backfill: the head is reserved for)."""
+    """The pass has come past the held operation, or past a head without room: whether the hold changes (H18-H20, EASY)."""
     hold = domain.hold
     if hold is not None and (due is None or hold.op.before(due.op)) and not _still_fit(case, domain, hold):
         return True
@@ -84,7 +84,11 @@ def taken_by_held(case: Case, domain: Domain, hold: Hold, best: Entry | None) ->
     spare_us = domain.promised_us - case.now_us
     for line in domain.lines.values():
         head = line.ops[0]
-        if (best is not None and best < head) or (found is not None and found < head) or not has_room(worker, line.demand, options):
+        if (
+            (best is not None and best < head)
+            or (found is not None and found < head)
+            or not has_room(worker, line.demand, options)
+        ):
             continue
         if head <= limit:
             found = head
@@ -124,7 +128,11 @@ def _still_fit(case: Case, domain: Domain, hold: Hold) -> bool:
             return True
     elif worker.reported is not None and worker.reported != worker.idle_free:
         case.expect(
-            IDLE_CAP, "worker_idle_capped", instance=domain.name, endpoint=worker.endpoint, idle_free_kib=worker.reported
+            IDLE_CAP,
+            "worker_idle_capped",
+            instance=domain.name,
+            endpoint=worker.endpoint,
+            idle_free_kib=worker.reported,
         )
     expect_released(case, domain, hold, r.HOLD_END_UNFIT)
     return False
@@ -202,9 +210,11 @@ def _says_moved(case: Case, domain: Domain, hold: Hold, cause: int, choice: Choi
     case.check(
         HOLD_MOVED,
         (p.instance, p.operation_id, p.from_endpoint, p.cause) == wanted,
-        "instance=%r operation_id=%d from_endpoint=%r cause=%d" % wanted,
+        f"(instance, operation_id, from_endpoint, cause) = {wanted}",
     )
-    case.check(HOLD_CHOICE, p.to_endpoint == choice.worker.endpoint, f"to_endpoint={choice.worker.endpoint!r}, the closest")
+    case.check(
+        HOLD_CHOICE, p.to_endpoint == choice.worker.endpoint, f"to_endpoint={choice.worker.endpoint!r}, the closest"
+    )
     _counts(case, p, choice)
     case.fold_next()
 
@@ -214,7 +224,11 @@ def _says_none(case: Case, domain: Domain, op: Op, choice: Choice) -> None:
         return
     p = case.due(HOLD_NONE, "hold_no_candidate", f"operation_id={op.id}")
     wanted = (domain.name, op.id, case.now_us - op.since_us)
-    case.check(HOLD_NONE, (p.instance, p.operation_id, p.waited_us) == wanted, "instance=%r operation_id=%d waited_us=%d" % wanted)
+    case.check(
+        HOLD_NONE,
+        (p.instance, p.operation_id, p.waited_us) == wanted,
+        f"(instance, operation_id, waited_us) = {wanted}",
+    )
     excluded = [(count.exclusion, count.workers) for count in p.excluded]
     case.check(HOLD_CHOICE, excluded == choice.excluded, f"excluded={choice.excluded}")
     case.fold_next()
@@ -227,6 +241,3 @@ def _counts(case: Case, p: Any, choice: Choice) -> None:
     excluded = [(count.exclusion, count.workers) for count in p.excluded]
     case.check(HOLD_CHOICE, excluded == choice.excluded, f"excluded={choice.excluded}")
     case.check(HOLD_CHOICE, p.free_at_us == choice.free_at_us, f"free_at_us={choice.free_at_us}")
-
-
-__all__ = ["Demand", "Off", "Run", "accepts", "close_pass", "expect_released", "free_at_us", "keep_valid", "meet", "taken_by_held"]

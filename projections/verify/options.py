@@ -38,6 +38,14 @@ LOCALITY_DEFAULTS: dict[str, Any] = {
     "flap_window_s": 300,
     "flap_cooldown_s": 60,
 }
+ESCALATION_DEFAULTS: dict[str, Any] = {
+    "property": "memory_kib",
+    "percent": 200,
+    "max_kib": 0,
+    "ladder_kib": [],
+    "cpu_property": "cpu_millis",
+    "max_steps": 8,
+}
 ALWAYS_MINIMUMS = ("cpu_millis", "memory_kib")
 DECORATORS = ("cache_lookup", "property_modifier", "historical_resource")
 
@@ -89,7 +97,8 @@ class Options:
         self.veto: bool = options["live_memory_veto"] is not None
         memory = options["live_memory_veto"] or "memory_kib"
         self.veto_pool = self.pools.index(memory) if memory in self.pools else -1
-        self.escalation: dict[str, Any] | None = options["memory_escalation"]
+        escalation: dict[str, Any] | None = options["memory_escalation"]
+        self.escalation = None if escalation is None else {**ESCALATION_DEFAULTS, **escalation}
         self.fair_share: str = (options["fair_share"] or {}).get("between", "")
         self.aging_us: int = (options["aging_s"] or 0) * SECOND_US
         hold: dict[str, Any] = options["hold"] or {}
@@ -137,13 +146,3 @@ def _whole(raw: dict[str, Any]) -> dict[str, Any]:
     set_by_default = {name: value for name, value in DEFAULTS.items() if value is not None}
     locality = {**LOCALITY_DEFAULTS, "small_blob_mirror": False, **named.get("locality", {})}
     return {"supported_platform_properties": {}, **set_by_default, **named, "locality": locality}
-
-
-ESCALATION_DEFAULTS: dict[str, Any] = {
-    "property": "memory_kib",
-    "percent": 200,
-    "max_kib": 0,
-    "ladder_kib": [],
-    "cpu_property": "cpu_millis",
-    "max_steps": 8,
-}

@@ -4,7 +4,6 @@ After a fact nothing waits that fits. So what fits after the next fact fits a wo
 nothing waited with before; only these are asked. That is a property of the history, and `FIXPOINT` is the rule that holds it.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from projections.verify import holding
@@ -14,19 +13,23 @@ from projections.verify.catalogue import (
     CAPACITY,
     FIXPOINT,
     HELD_ROOM,
-    HOLD_RELEASED,
     ORDER,
     OVERTOOK,
     PREFERRED,
     PROPERTIES,
-    QUEUED as QUEUED_RULE,
     READABLE,
     STRATEGY,
     VETO,
 )
+from projections.verify.catalogue import (
+    QUEUED as QUEUED_RULE,
+)
 from projections.verify.fitting import accepts, below_caps, chosen, has_room
 from projections.verify.rows import QUEUED, Domain, Entry, Line, Op, Worker
 from proto.gen.headway.v1 import reasons_pb2 as r
+
+OF_EACH_DISPATCH = (QUEUED_RULE, CAPACITY, ACCEPTING, PROPERTIES, STRATEGY, OVERTOOK)
+"""Rules that each dispatch is held against, as often as ORDER; they are not counted on their own."""
 
 
 class Due:
@@ -51,7 +54,9 @@ def judge_pass(case: Case) -> None:
                 _dispatched(case, domain, due)
             settle_pass(case, domain)
     if case.peek() == "operation_dispatched":
-        _why_not(case, case.events[case.at].payload)
+        p = case.events[case.at].payload
+        _why_not(case, p)
+        raise Off(FIXPOINT, f"no dispatch: nothing that waits fits, operation {p.operation_id} neither")
 
 
 def settle_pass(case: Case, domain: Domain) -> None:
@@ -66,6 +71,8 @@ def settle_pass(case: Case, domain: Domain) -> None:
 
 def _around_hold(case: Case, domain: Domain) -> None:
     """The pass where a hold may stand or be made: it is looked at before, between and after placements (5.1, 5.4)."""
+    if domain.hold is None and not domain.dirty and not domain.newest and domain.options.hold != "backfill":
+        return
     holding.keep_valid(case, domain)
     if domain.paused:
         return
@@ -136,7 +143,8 @@ def first_due(case: Case, domain: Domain) -> Due | None:
             able.append(held)
         worker = able[0] if len(able) == 1 else chosen(able, demand, options.strategy)
     else:
-        assert taken is not None and held is not None, "somebody takes it"
+        assert taken is not None, "somebody takes it"
+        assert held is not None, "who else"
         op, worker = taken, held
     head_op = domain.head() if len(lines) > 1 or taken is not None else found.ops[0][3] if found is not None else None
     overtook = None if head_op is None or head_op is op else head_op.id
@@ -147,16 +155,18 @@ def first_due(case: Case, domain: Domain) -> Due | None:
 def _dispatched(case: Case, domain: Domain, due: Due) -> None:
     """The next event is this placement."""
     if case.at >= len(case.events) or case.events[case.at].kind != "operation_dispatched":
-        waiting = f"operation_dispatched operation_id={due.op.id} endpoint={due.worker.endpoint!r}: it waits and fits there"
+        waiting = (
+            f"operation_dispatched operation_id={due.op.id} endpoint={due.worker.endpoint!r}: it waits and fits there"
+        )
         raise Off(FIXPOINT, waiting)
     p = case.events[case.at].payload
     op, worker = due.op, due.worker
     judged = case.judged
     judged[ORDER] += 1
-    judged[STRATEGY] += 1
-    judged[OVERTOOK] += 1
-    judged[CAPACITY] += 1
-    judged[QUEUED_RULE] += 1
+    if domain.hold is not None:
+        judged[HELD_ROOM] += 1
+    if op.demand.memory >= 0:
+        judged[VETO] += 1
     if p.operation_id != op.id:
         _why_not(case, p)
         raise Off(ORDER, f"operation_id={op.id} (to {worker.endpoint!r}), which sorts first of what fits")
@@ -214,8 +224,12 @@ def _is_refused(case: Case, domain: Domain, op: Op, worker: Worker) -> bool:
         case.find(PROPERTIES, f"a worker with the properties {demand.asked}", case.shown())
     elif not accepts(worker, options):
         full = worker.inflight and len(worker.runs) >= worker.inflight
-        state = f"paused={worker.paused} draining={worker.draining} unaccepted={worker.unaccepted} runs={len(worker.runs)}"
-        case.find(CAPACITY if full else ACCEPTING, f"a worker that takes work; {worker.endpoint!r} has {state}", case.shown())
+        state = (
+            f"paused={worker.paused} draining={worker.draining} unaccepted={worker.unaccepted} runs={len(worker.runs)}"
+        )
+        case.find(
+            CAPACITY if full else ACCEPTING, f"a worker that takes work; {worker.endpoint!r} has {state}", case.shown()
+        )
     elif not demand.within(worker.left):
         asked = {options.pools[pool]: amount for pool, amount in demand.amounts}
         left = dict(zip(options.pools, worker.left, strict=True))
@@ -224,14 +238,18 @@ def _is_refused(case: Case, domain: Domain, op: Op, worker: Worker) -> bool:
         limits = f"reports {worker.reported} KiB free, declined {worker.declined}"
         case.find(VETO, f"no more memory than {worker.endpoint!r} takes: it {limits}", case.shown())
     elif hold is not None and worker is hold.worker and hold.op.before(op):
-        case.find(HELD_ROOM, f"nothing on {worker.endpoint!r} that sorts after operation {hold.op.id} and delays it", case.shown())
+        case.find(
+            HELD_ROOM,
+            f"nothing on {worker.endpoint!r} that sorts after operation {hold.op.id} and delays it",
+            case.shown(),
+        )
     else:
         refused = False
     return refused
 
 
 def _why_not(case: Case, p: Any) -> None:
-    """A dispatch that is not due. Raises Off with the rule that it breaks."""
+    """A dispatch that is not due: raises Off with the rule that forbids it, where one does."""
     op = case.op(p.operation_id)
     domain = op.domain
     if op.stage != QUEUED:
@@ -243,9 +261,3 @@ def _why_not(case: Case, p: Any) -> None:
     if _is_refused(case, domain, op, worker):
         finding = case.findings.pop(before)
         raise Off(finding.rule, finding.expected)
-    raise Off(HOLD_RELEASED if domain.hold is not None else ORDER, f"no dispatch of operation {op.id} now")
-
-
-def waiting_demands(domain: Domain) -> Iterable[tuple[Line, int]]:
-    """Each requirement that waits, and how many operations ask for it."""
-    return ((line, len(line.ops)) for line in domain.lines.values())

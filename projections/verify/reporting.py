@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from projections.verify.case import Case
+from projections.verify.case import Case, Off
 from projections.verify.catalogue import CURRENT, ENDED, ESCALATED, KILLED, SETTLED
 from projections.verify.ending import FAILED_EXIT_CODE, acknowledges, fails_job, goes_back, returns_untried
 from projections.verify.entering import numbered
@@ -49,7 +49,9 @@ def accept(case: Case, f: Any) -> None:
     elif run.accepted:
         ignores(case, r.IGNORE_REASON_ALREADY_ACCEPTED, f.instance, f.endpoint, f.dispatch_id)
     else:
-        p = case.due(CURRENT, "operation_accepted", f"dispatch_id={run.id}")
+        if case.peek() != "operation_accepted":
+            raise Off(CURRENT, f"operation_accepted dispatch_id={run.id}")
+        p = case.events[case.at].payload
         if p.dispatch_id != run.id or p.operation_id != run.op.id:
             case.find(CURRENT, f"operation_id={run.op.id} dispatch_id={run.id}", case.shown())
         case.fold_next()
@@ -138,7 +140,9 @@ def _is_final(case: Case, run: Run, f: Any, outcome: int, exit_code: int) -> Non
         or p.stderr_tail != f.stderr_tail
         or p.usage != f.usage
     ):
-        case.find(ENDED, f"operation_id={op.id} dispatch_id={run.id} outcome={outcome} and the report's values", case.shown())
+        case.find(
+            ENDED, f"operation_id={op.id} dispatch_id={run.id} outcome={outcome} and the report's values", case.shown()
+        )
     case.fold_next()
 
 

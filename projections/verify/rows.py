@@ -117,7 +117,18 @@ class Op:
 class Run:
     """A dispatch, current or revoked. The charge is that of `demand`."""
 
-    __slots__ = ("accepted", "at_us", "demand", "heard_us", "id", "killed_at_us", "op", "revoked", "silent_us", "worker")
+    __slots__ = (
+        "accepted",
+        "at_us",
+        "demand",
+        "heard_us",
+        "id",
+        "killed_at_us",
+        "op",
+        "revoked",
+        "silent_us",
+        "worker",
+    )
 
     def __init__(self, number: int, op: Op, worker: "Worker", at_us: int) -> None:
         self.id = number
@@ -217,9 +228,9 @@ class Domain:
     """An instance: its options, fleet, queue and hold."""
 
     __slots__ = (
-        "actions", "broadcasts", "by_client", "demands", "dirty", "endpoints", "finished", "fleet_changed", "hints", "hold", "lines", "name",
-        "newest", "no_candidate_for", "options", "paused", "promised_us", "queued", "ranks", "shapes", "shares", "shortages", "unjudged",
-        "virtual_us", "workers",
+        "actions", "broadcasts", "by_client", "demands", "dirty", "endpoints", "finished", "fleet_changed", "hints", "hold", "lines",
+        "name", "newest", "no_candidate_for", "options", "paused", "promised_us", "queued", "ranks", "shapes", "shares", "shortages",
+        "unjudged", "virtual_us", "workers",
     )  # fmt: skip
 
     def __init__(self, name: str, options: Options) -> None:

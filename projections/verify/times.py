@@ -96,18 +96,23 @@ def endpoint_us(shard: Shard, domain: Domain, endpoint: Endpoint) -> int | None:
 def arm_worker(shard: Shard, domain: Domain, worker: Worker) -> None:
     """The silence of a worker."""
     heappush(
-        shard.timers, (worker.seen_us + domain.options.worker_us, WORKER, domain.name, worker.endpoint, worker.connection_id)
+        shard.timers,
+        (worker.seen_us + domain.options.worker_us, WORKER, domain.name, worker.endpoint, worker.connection_id),
     )
 
 
 def arm_kill(shard: Shard, domain: Domain, run: Run) -> None:
     """A kill that is not answered."""
-    heappush(shard.timers, (run.killed_at_us + domain.options.kill_us + 1, KILL, domain.name, run.worker.endpoint, run.id))
+    heappush(
+        shard.timers, (run.killed_at_us + domain.options.kill_us + 1, KILL, domain.name, run.worker.endpoint, run.id)
+    )
 
 
 def arm_client(shard: Shard, op: Op, client: Client) -> None:
     """The silence of a client."""
-    heappush(shard.timers, (client.heard_us + op.domain.options.client_us + 1, CLIENT, op.domain.name, client.name, op.id))
+    heappush(
+        shard.timers, (client.heard_us + op.domain.options.client_us + 1, CLIENT, op.domain.name, client.name, op.id)
+    )
 
 
 def arm_run(shard: Shard, run: Run) -> None:

@@ -10,7 +10,9 @@ from proto.gen.headway.v1 import reasons_pb2 as r
 SHOWN = 128
 
 
-def ignores(case: Case, reason: int, instance: str = "", key: str = "", dispatch_id: int = 0, *, rule: int = IGNORED) -> None:
+def ignores(
+    case: Case, reason: int, instance: str = "", key: str = "", dispatch_id: int = 0, *, rule: int = IGNORED
+) -> None:
     """The fact changes nothing, for this reason."""
     fact = case.fact
     assert fact is not None, "a fact is judged where it is there"
@@ -50,7 +52,9 @@ def instance_of(case: Case, name: str, key: str) -> Domain | None:
     return domain
 
 
-def worker_of(case: Case, f: Any, connection_id: int | None = None, dispatch_id: int = 0) -> tuple[Domain, Worker] | None:
+def worker_of(
+    case: Case, f: Any, connection_id: int | None = None, dispatch_id: int = 0
+) -> tuple[Domain, Worker] | None:
     """The worker that a fact names, on this connection where one is given; None after it was ignored or rejected."""
     domain = instance_of(case, f.instance, f.endpoint)
     if domain is None:

@@ -3,7 +3,7 @@
 from projections.verify.case import Case
 from projections.verify.catalogue import VERDICTS
 from projections.verify.fitting import could_run
-from projections.verify.folding import demand_of
+from projections.verify.ledger import demand_of
 from projections.verify.rows import Demand, Domain
 
 

@@ -12,6 +12,7 @@ Now and then a `Tick` follows a fact at the same moment, so that the core forget
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -32,6 +33,9 @@ START_US = 1_000_000
 """Virtual time of the first fact; 0 would mean "no time yet" to the core."""
 
 FACTS_PER_TICK = 512
+
+Watch = Callable[[int, int, f.Fact | None, Sequence[e.Event]], None]
+"""Told of each fact, in order: its offset, its append time, the fact and what it caused. An election has no fact."""
 
 
 class SimulationStuck(HeadwayError):
@@ -59,10 +63,11 @@ class Run:
 
 
 class World:
-    """One run of a workload under a configuration. `run` may be called once."""
+    """One run of a workload under a configuration. `run` may be called once; `watch` is told of everything that happens."""
 
-    def __init__(self, workload: Workload, config: SimpleScheduler) -> None:
+    def __init__(self, workload: Workload, config: SimpleScheduler, watch: Watch | None = None) -> None:
         self._workload = workload
+        self._watch = watch
         self._config = config.model_copy(
             update={"worker_timeout_s": TEN_YEARS_S, "supported_platform_properties": dict(workload.kinds)}
         )
@@ -89,7 +94,9 @@ class World:
         Raises SimulationStuck when jobs are left that the core never placed, or a job was lost by the core.
         """
         build_indexes(self._shard)
-        elect(self._shard, leader_epoch=1)
+        elected = elect(self._shard, leader_epoch=1)
+        if self._watch is not None:
+            self._watch(0, 0, None, elected)
         self._take(START_US, f.Configured(INSTANCE, canonical_config(self._config)))
         for number, machine in enumerate(self._workload.machines, start=1):
             self._connections[machine.name] = number
@@ -140,6 +147,8 @@ class World:
     def _decided(self, now_us: int, fact: f.Fact) -> list[f.Fact]:
         """Let the core decide one fact; what the workers answer at once."""
         caused = decide(self._shard, fact, offset=self._offset, append_us=now_us)
+        if self._watch is not None:
+            self._watch(self._offset, now_us, fact, caused)
         self._offset += 1
         run = self._run
         run.facts += 1
