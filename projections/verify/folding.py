@@ -9,6 +9,7 @@ from typing import Any
 
 from projections.verify.case import Case, Off
 from projections.verify.catalogue import READABLE, REQUIREMENTS
+from projections.verify.durations import History
 from projections.verify.folds_of_endpoints import FOLDS_OF_ENDPOINTS
 from projections.verify.folds_of_holds import FOLDS_OF_HOLDS
 from projections.verify.folds_of_operations import FOLDS_OF_OPERATIONS
@@ -77,8 +78,9 @@ def _configured(case: Case, p: Any) -> None:
         raise Off(READABLE, "a configuration that can be read") from error
     domain = shard.domains.get(p.instance)
     if domain is None:
-        domain = shard.domains[p.instance] = Domain(p.instance, options)
+        domain = shard.domains[p.instance] = Domain(p.instance, options, History())
     domain.options = options
+    domain.history.keep(options.last_runs)
     domain.demands = {}
     domain.ranks = {}
     domain.shortages = {}

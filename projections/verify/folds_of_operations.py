@@ -52,6 +52,7 @@ def _operation_queued(case: Case, p: Any) -> None:
     op.timeout_us = p.timeout_us
     op.expected_us = p.expected_duration_us
     op.client_id = p.client_id
+    op.mnemonic, op.target = p.mnemonic, p.target_id
     op.commanded = p.HasField("command") and bool(p.command.ByteSize())
     if p.cacheable and not p.skip_cache_lookup and p.action_digest.hash:
         op.action = (p.action_digest.hash, p.action_digest.size_bytes)
@@ -209,6 +210,8 @@ def _operation_finished(case: Case, p: Any) -> None:
     else:
         op.run = None
         worker = run.worker
+        if outcome == r.OUTCOME_COMPLETED and not run.silent_us:  # an outage tells nobody when it ended
+            domain.history.add(run, case.now_us - run.at_us)
         if outcome == r.OUTCOME_FREE_REQUEUES_EXHAUSTED:
             worker.paused = True
             worker.resume_at = 0

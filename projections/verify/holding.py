@@ -160,9 +160,9 @@ def _reserve(case: Case, domain: Domain) -> bool:
         return True
     own = standing(domain, hold.worker, head.demand)
     held_us = own[0] if isinstance(own, tuple) else None
-    soonest = choose(domain, head, head.demand, spare=False)
+    soonest = choose(domain, head, head.demand, case.now_us, spare=False)
     if soonest.worker is not None and (held_us is None or soonest.free_at_us < held_us):
-        choice = choose(domain, head, head.demand, spare=domain.options.spare_last)
+        choice = choose(domain, head, head.demand, case.now_us, spare=domain.options.spare_last)
         if choice.worker is not None and (held_us is None or choice.free_at_us < held_us):
             _says_moved(case, domain, hold, r.HOLD_MOVE_SOONER, choice)
             return True
@@ -175,7 +175,7 @@ def _reserve(case: Case, domain: Domain) -> bool:
 
 def _makes(case: Case, domain: Domain, head: Op, overtaken_by: int | None) -> bool:
     """The closest candidate is held for the head, or it is said once that there is none. Whether somebody is held."""
-    choice = choose(domain, head, head.demand, spare=domain.options.spare_last)
+    choice = choose(domain, head, head.demand, case.now_us, spare=domain.options.spare_last)
     if choice.worker is None:
         _says_none(case, domain, head, choice)
         return False
@@ -194,7 +194,9 @@ def _makes(case: Case, domain: Domain, head: Op, overtaken_by: int | None) -> bo
 
 def _moves(case: Case, domain: Domain, hold: Hold, cause: int) -> None:
     """To another worker, by what the operation asked for when the hold was made; where nobody qualifies the hold ends."""
-    choice = choose(domain, hold.op, demand_of(case, domain, hold.requirement), spare=domain.options.spare_last)
+    choice = choose(
+        domain, hold.op, demand_of(case, domain, hold.requirement), case.now_us, spare=domain.options.spare_last
+    )
     if choice.worker is not None:
         _says_moved(case, domain, hold, cause, choice)
         return
@@ -241,3 +243,5 @@ def _counts(case: Case, p: Any, choice: Choice) -> None:
     excluded = [(count.exclusion, count.workers) for count in p.excluded]
     case.check(HOLD_CHOICE, excluded == choice.excluded, f"excluded={choice.excluded}")
     case.check(HOLD_CHOICE, p.free_at_us == choice.free_at_us, f"free_at_us={choice.free_at_us}")
+    basis = [(b.source, b.kind, b.samples, b.runs, b.last_end_us) for b in p.basis]
+    case.check(HOLD_CHOICE, basis == choice.basis, f"basis={choice.basis}")

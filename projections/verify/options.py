@@ -46,6 +46,7 @@ ESCALATION_DEFAULTS: dict[str, Any] = {
     "cpu_property": "cpu_millis",
     "max_steps": 8,
 }
+DRAIN_TIME_DEFAULTS: dict[str, Any] = {"min_runs": 20, "last_runs": 1_000}
 ALWAYS_MINIMUMS = ("cpu_millis", "memory_kib")
 DECORATORS = ("cache_lookup", "property_modifier", "historical_resource")
 
@@ -55,9 +56,9 @@ class Options:
 
     __slots__ = (
         "ack_us", "aging_us", "builds", "caches", "client_us", "escalation", "executing_us", "fair_share", "flap_cooldown_us",
-        "flap_threshold", "flap_window_us", "hold", "hold_after_us", "hold_max_us", "kill_us", "kinds", "max_backdate_us",
-        "max_chunks", "max_failures", "max_frees", "max_losses", "max_unaccepted", "never_reconnect_us", "no_worker_us", "pools",
-        "prefer_from", "retain_us", "spare_last", "steps", "strategy", "text", "unsatisfiable_us", "upstream", "veto", "veto_pool",
+        "flap_threshold", "flap_window_us", "hold", "hold_after_us", "hold_max_us", "kill_us", "kinds", "last_runs", "max_backdate_us",
+        "max_chunks", "max_failures", "max_frees", "max_losses", "max_unaccepted", "min_runs", "never_reconnect_us", "no_worker_us",
+        "pools", "prefer_from", "retain_us", "spare_last", "steps", "strategy", "text", "unsatisfiable_us", "upstream", "veto", "veto_pool",
         "worker_us",
     )  # fmt: skip
 
@@ -105,6 +106,8 @@ class Options:
         self.hold: str = hold.get("kind", "")
         self.hold_after_us: int = hold.get("after_s", 0) * SECOND_US
         self.hold_max_us: int = (hold.get("max_hold_s") or 0) * SECOND_US
+        self.min_runs: int = hold.get("min_runs", DRAIN_TIME_DEFAULTS["min_runs"])
+        self.last_runs: int = hold.get("last_runs", DRAIN_TIME_DEFAULTS["last_runs"])
         self.spare_last: bool = hold.get("spare_last", False)
         self.prefer_from: int | None = locality["prefer_from_bytes"]
         self.never_reconnect_us: int = locality["never_reconnect_s"] * SECOND_US
@@ -115,7 +118,7 @@ class Options:
 
     def hold_policy(self) -> tuple[object, ...]:
         """What makes a hold's policy another one: a hold made under another ends."""
-        return (self.hold, self.hold_after_us, self.hold_max_us, self.spare_last)
+        return (self.hold, self.hold_after_us, self.hold_max_us, self.spare_last, self.min_runs, self.last_runs)
 
 
 def same_configuration(text: str, other: str) -> bool:
@@ -140,6 +143,8 @@ def _whole(raw: dict[str, Any]) -> dict[str, Any]:
         hold = {"spare_last": False, **named["hold"]}
         if hold["kind"] == "backfill":
             hold.setdefault("after_s", 0)
+        if hold["kind"] == "drain_time":
+            hold = {**DRAIN_TIME_DEFAULTS, **hold}
         named["hold"] = {name: value for name, value in hold.items() if value is not None}
     if "memory_escalation" in named:
         named["memory_escalation"] = {**ESCALATION_DEFAULTS, **named["memory_escalation"]}

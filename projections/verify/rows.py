@@ -5,9 +5,12 @@ The queue of one requirement is a sorted list of `(-priority, time_us, operation
 
 from bisect import bisect_left, insort
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from projections.verify.options import Options
+
+if TYPE_CHECKING:  # it knows runs
+    from projections.verify.durations import History
 
 UNDECLARED = -1
 QUEUED, EXECUTING, FINISHED, LOOKED_UP, FORWARDED = "queued", "executing", "finished", "looked up", "forwarded"
@@ -83,8 +86,8 @@ class Op:
 
     __slots__ = (
         "action", "client_id", "clients", "commanded", "demand", "domain", "escalations", "expected_us", "expired_at_us", "failures",
-        "frees", "id", "losses", "name", "number", "priority", "queued_at_us", "run", "share", "since_us", "stage", "time_us",
-        "timeout_us", "top",
+        "frees", "id", "losses", "mnemonic", "name", "number", "priority", "queued_at_us", "run", "share", "since_us", "stage", "target",
+        "time_us", "timeout_us", "top",
     )  # fmt: skip
 
     def __init__(self, domain: "Domain", number: int, name: str, demand: Demand) -> None:
@@ -101,7 +104,7 @@ class Op:
         self.share: tuple[str, int] | None = None
         self.clients: dict[str, Client] | None = None
         self.action: tuple[bytes, int] | None = None
-        self.client_id = ""
+        self.client_id = self.mnemonic = self.target = ""
         self.commanded = False
 
     @property
@@ -228,14 +231,15 @@ class Domain:
     """An instance: its options, fleet, queue and hold."""
 
     __slots__ = (
-        "actions", "broadcasts", "by_client", "demands", "dirty", "endpoints", "finished", "fleet_changed", "hints", "hold", "lines",
-        "name", "newest", "no_candidate_for", "options", "paused", "promised_us", "queued", "ranks", "shapes", "shares", "shortages",
+        "actions", "broadcasts", "by_client", "demands", "dirty", "endpoints", "finished", "fleet_changed", "hints", "history", "hold",
+        "lines", "name", "newest", "no_candidate_for", "options", "paused", "promised_us", "queued", "ranks", "shapes", "shares", "shortages",
         "unjudged", "virtual_us", "workers",
     )  # fmt: skip
 
-    def __init__(self, name: str, options: Options) -> None:
+    def __init__(self, name: str, options: Options, history: "History") -> None:
         self.name = name
         self.options = options
+        self.history = history
         self.paused = False
         self.workers: dict[str, Worker] = {}
         self.by_client: dict[str, Op] = {}
