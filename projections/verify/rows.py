@@ -232,8 +232,8 @@ class Domain:
 
     __slots__ = (
         "actions", "broadcasts", "by_client", "demands", "dirty", "endpoints", "finished", "fleet_changed", "hints", "history", "hold",
-        "lines", "name", "newest", "no_candidate_for", "options", "paused", "promised_us", "queued", "ranks", "shapes", "shares", "shortages",
-        "unjudged", "virtual_us", "workers",
+        "lines", "name", "newest", "no_candidate_for", "options", "paused", "promised_us", "queued", "ranks", "shapes", "shares",
+        "shortages", "unjudged", "virtual_us", "workers",
     )  # fmt: skip
 
     def __init__(self, name: str, options: Options, history: "History") -> None:

@@ -18,7 +18,7 @@ from tests.properties.facts import CONFIGS
 
 ROOT = Path(__file__).parents[2]
 OWN = ("projections.verify", "proto.gen")
-PLAIN = ("ast", "bisect", "collections", "dataclasses", "google", "hashlib", "heapq", "json", "typing")
+PLAIN = ("ast", "bisect", "collections", "dataclasses", "google", "hashlib", "heapq", "itertools", "json", "typing")
 
 
 def foreign(text: str) -> list[str]:
