@@ -132,11 +132,16 @@ async def verify(
 
 
 async def _facts_of(log: Log, shard: int) -> _Reading | None:
+    """The facts that are still there; None: there are none, or none were exported."""
     partition = (FACTS, shard)
     try:
-        return _Reading(log, partition, await log.follow({partition: None}))
+        reading = _Reading(log, partition, await log.follow({partition: None}))
     except NotExported:
         return None
+    if await reading.begin() < await reading.end():
+        return reading
+    await reading.close()
+    return None
 
 
 async def _read(
@@ -205,18 +210,23 @@ class _Reading:
         """The first offset there is."""
         return await self._follower.beginning_offset(self._partition)
 
-    async def next(self) -> list[Record]:
-        """The next records; none at the end. Raises LogUnavailable."""
+    async def end(self) -> int:
+        """The last stable offset, as it was when this was first asked."""
         if self._end is None:
             self._end = await self._follower.end_offset(self._partition)
+        return self._end
+
+    async def next(self) -> list[Record]:
+        """The next records; none at the end. Raises LogUnavailable."""
+        end = await self.end()
         heard_s = time.monotonic()
-        while await self._follower.position(self._partition) < self._end:
+        while await self._follower.position(self._partition) < end:
             records = (await self._follower.read(max_records=BATCH_RECORDS, timeout_ms=200)).get(self._partition)
             if records:
-                return [record for record in records if record.offset < self._end]
+                return [record for record in records if record.offset < end]
             if time.monotonic() - heard_s > PATIENCE_S:
                 raise LogUnavailable(
-                    f"verifying {self._partition[0]}[{self._partition[1]}] up to offset {self._end}",
+                    f"verifying {self._partition[0]}[{self._partition[1]}] up to offset {end}",
                     address=f"offset {await self._follower.position(self._partition)}",
                     waited_ms=round(PATIENCE_S * 1000),
                 )
