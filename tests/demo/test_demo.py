@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from streams.export import ExportLog
 
 ROOT = Path(__file__).parents[2]
 KEYS = [
@@ -56,9 +59,13 @@ def test_the_demonstration_is_sound_on_a_real_kafka(kafka, tmp_path):
         "\nThe same without a hold and with one"
     )
     assert len(why.strip().splitlines()) == 5
-    told, _, after = rest.partition("The hold, in five lines:\n")[2].partition("\n\n")
+    told, _, command = rest.partition("The hold, in five lines:\n")[2].partition("\n\n")
     assert len(told.splitlines()) == 5
     assert "core-seconds kept idle" in told.splitlines()[-1]
+    what_if = shlex.split(command.strip().splitlines()[-1])
+    assert what_if[:2] == ["headway", "what-if"]
+    exported = Path(what_if[what_if.index("--file") + 1])
+    assert ExportLog(exported).shards == (0,)
     assert "headway explain operation large-without-hold" in output
     assert found["hold"]["made"] >= 1
     assert found["hold"]["released"].get("placed", 0) >= 1

@@ -63,7 +63,7 @@ def wait_in_five_lines(story: Facts) -> list[str]:
         f"{named(story)} waited {duration(placed['waited_us'])}, then it was placed on {placed['endpoint']} {linked(placed)}.",
         f"When it was queued it was {'; '.join(stood[:2])}.",
         f"{'; '.join(stood[2:]) or 'It lacked nothing then'}.",
-        f"{'; '.join(_overtaken(past)) if past is not None else 'Nobody went past it while it was first in line'}.",
+        f"{next(_overtaken(past)) if past is not None else 'Nobody went past it while it was first in line'}.",
         f"It was placed when {cause(placed['room']) or 'the next pass came'}; {holds}.",
     ]
 
