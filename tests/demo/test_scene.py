@@ -98,7 +98,7 @@ def test_without_a_hold_the_large_action_waits_for_the_end_of_the_stream_and_wit
 
 def test_the_end_explains_the_hold_in_five_lines_and_names_one_command(events):
     stories = stories_of_holds(recorded(events), WITH)
-    lines = closing_lines(stories, Path("/tmp/exported"))
+    lines = closing_lines(stories, Path("exported"))
     told = lines[1 : lines.index("")]
     assert len(told) == 5
     assert f"({large(WITH)}, asks cpu_millis=3000) had waited 2." in told[0]
@@ -107,7 +107,7 @@ def test_the_end_explains_the_hold_in_five_lines_and_names_one_command(events):
     assert "it was placed on with-hold-" in told[3]
     assert "core-seconds kept idle" in told[4]
     assert lines[-1] == (
-        "  headway what-if --file /tmp/exported --instance with-hold --operation large-with-hold --set hold=off"
+        "  headway what-if --file exported --instance with-hold --operation large-with-hold --set hold=off"
     )
 
 
