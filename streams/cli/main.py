@@ -57,6 +57,7 @@ NOUNS: dict[str, Noun] = {
     "publish": Noun("publish", "Publish facts from JSON lines."),
     "queue": Noun("queue", "List what waits, in dispatch order."),
     "replay": Noun("replay", "Fold the event log from its beginning, and check the state table against it."),
+    "shadow": Noun("shadow", "Let another build decide beside the one that leads, and say where it differs."),
     "simulate": Noun("simulate", "Simulate a workload on the core, on a virtual clock."),
     "state-table": Noun("state_table", "Run the read side: the scheduler state table and its views."),
     "status": Noun("status", "Show the broker, the shards and how much is queued and running."),
