@@ -19,6 +19,7 @@ from click.formatting import HelpFormatter
 from events.errors import HeadwayError
 from streams.errors import StreamError, UnknownInstance
 from streams.export.errors import DamagedExport, NotExported
+from streams.moments import NoSuchMoment
 from streams.settings import Settings
 from streams.views import NotInTable
 
@@ -86,6 +87,7 @@ _EXIT_CODES: dict[type[StreamError], int] = {
     UnknownInstance: NOT_FOUND,
     NotInTable: NOT_FOUND,
     NotExported: NOT_FOUND,
+    NoSuchMoment: NOT_FOUND,
     DamagedExport: CHECK_FAILED,
 }
 
