@@ -19,6 +19,7 @@ from click.formatting import HelpFormatter
 from events.errors import HeadwayError
 from streams.errors import StreamError, UnknownInstance
 from streams.export.errors import DamagedExport, NotExported
+from streams.moments import NoSuchMoment
 from streams.settings import Settings
 from streams.views import NotInTable
 
@@ -57,6 +58,7 @@ NOUNS: dict[str, Noun] = {
     "publish": Noun("publish", "Publish facts from JSON lines."),
     "queue": Noun("queue", "List what waits, in dispatch order."),
     "replay": Noun("replay", "Fold the event log from its beginning, and check the state table against it."),
+    "shadow": Noun("shadow", "Let another build decide beside the one that leads, and say where it differs."),
     "simulate": Noun("simulate", "Simulate a workload on the core, on a virtual clock."),
     "state-table": Noun("state_table", "Run the read side: the scheduler state table and its views."),
     "status": Noun("status", "Show the broker, the shards and how much is queued and running."),
@@ -85,6 +87,7 @@ _EXIT_CODES: dict[type[StreamError], int] = {
     UnknownInstance: NOT_FOUND,
     NotInTable: NOT_FOUND,
     NotExported: NOT_FOUND,
+    NoSuchMoment: NOT_FOUND,
     DamagedExport: CHECK_FAILED,
 }
 
