@@ -30,19 +30,19 @@ SAID: dict[Cause, tuple[str, str]] = {
     Cause.ROOM_ELSEWHERE: ("OperationFinished", r"was placed on {subject}(.|\n)*not the worker that was held"),
     Cause.WORKER_CAME: ("WorkerAdmitted", r"made possible by: {subject} connected"),
     Cause.CANCELLED: ("OperationFinished", r"\({subject}\) ended, cancelled"),
-    Cause.CLIENT_LEFT: ("ClientLeft", r"{subject}.* said that it leaves"),
-    Cause.CLIENT_SILENT: ("ClientLeft", r"{subject}.* of silence"),
+    Cause.CLIENT_LEFT: ("ClientLeft", r"client {subject} left: The client said that it leaves"),
+    Cause.CLIENT_SILENT: ("ClientLeft", r"client {subject} left, after 20.0[0-9.]*s of silence"),
     Cause.OUTRANKED: ("HoldMade", r"hold-\d+ holds \w+ for \S+ \({subject}"),
     Cause.LEFT: ("WorkerDisconnected", r"{subject} was lost: The worker said that it leaves"),
     Cause.SILENT: ("WorkerDisconnected", r"{subject} was lost, after 10.03s of silence"),
-    Cause.REPLACED: ("WorkerAdmitted", r"{subject} .*another process"),
+    Cause.REPLACED: ("WorkerAdmitted", r"{subject} connected as another process"),
     Cause.REMOVED: ("WorkerDisconnected", r"{subject} was lost: An operator removed the worker"),
     Cause.DRAINED: ("WorkerDrained", r"{subject} was drained"),
     Cause.DECLINED: ("OperationRequeued", r"came back from {subject}: The worker declined it"),
     Cause.UNACKNOWLEDGED: ("OperationRequeued", r"came back from {subject}: The worker did not acknowledge"),
     Cause.REFUSED_IDLE: ("WorkerIdleCapped", r"{subject} ran nothing and had no more than 40000 KiB free"),
     Cause.REPORTED_LESS: ("WorkerReported", r"{subject} reported with 50000 KiB free"),
-    Cause.SHRUNK: ("WorkerAdmitted", r"{subject} connected again.*7000"),
+    Cause.SHRUNK: ("WorkerAdmitted", r"{subject} connected again .*cpu_millis=7000"),
     Cause.OUT_OF_TIME: ("HoldReleased", r"expired: The hold lasted max_hold_s"),
     Cause.POLICY_OFF: ("Configured", r"with hold policy none"),
     Cause.POLICY_CHANGED: ("Configured", r"with hold policy shortfall, after_s 90"),
@@ -84,7 +84,10 @@ def check_cause(
 ) -> None:
     """The linked event is of the right kind and of the scene's own fact, and the text says so."""
     kind, words = SAID[cause]
-    linked = [each for each in (told.get("because"), told.get("room"), told) if each and each.get("event") == kind]
+    because = told.get("because") or {}
+    linked = [
+        each for each in (because, because.get("because"), told.get("room"), told) if each and each["event"] == kind
+    ]
     assert linked, (kind, told)
     event = recorded.events[linked[0]["seq"] - 1]
     assert type(event).__name__ == kind
