@@ -17,11 +17,8 @@ import click
 from click.formatting import HelpFormatter
 
 from events.errors import HeadwayError
-from streams.errors import StreamError, UnknownInstance
-from streams.export.errors import DamagedExport, NotExported
-from streams.moments import NoSuchMoment
+from streams.errors import StreamError
 from streams.settings import Settings
-from streams.views import NotInTable
 
 OK, FAILED, USAGE, CHECK_FAILED, NOT_FOUND = 0, 1, 2, 3, 4
 """The exit codes. A check that failed (3) is not an error of the program: something was compared and differed."""
@@ -63,6 +60,7 @@ NOUNS: dict[str, Noun] = {
     "state-table": Noun("state_table", "Run the read side: the scheduler state table and its views."),
     "status": Noun("status", "Show the broker, the shards and how much is queued and running."),
     "topics": Noun("topics", "Plan and make the topics and the shard map."),
+    "verify": Noun("verify", "Say of every recorded decision whether it follows from the facts and the rules."),
     "up": Noun("up", "Run everything on this machine: broker, topics, decider, read side."),
     "worker": Noun("worker", "List, drain, undrain and remove workers, or run one."),
 }
@@ -83,22 +81,24 @@ class Failure(click.ClickException):
             click.echo(f"  {self.remedy}", file=file, err=file is None)
 
 
-_EXIT_CODES: dict[type[StreamError], int] = {
-    UnknownInstance: NOT_FOUND,
-    NotInTable: NOT_FOUND,
-    NotExported: NOT_FOUND,
-    NoSuchMoment: NOT_FOUND,
-    DamagedExport: CHECK_FAILED,
+_EXIT_CODES = {
+    "unknown-instance": NOT_FOUND,
+    "not-found": NOT_FOUND,
+    "not-exported": NOT_FOUND,
+    "no-such-moment": NOT_FOUND,
+    "damaged-export": CHECK_FAILED,
+    "HW-204": CHECK_FAILED,
 }
+"""By the code of the error, so that no command brings along what it does not use: 1, but for these."""
 
 
 def failure_of(error: Exception) -> Failure:
     """What the command line says of one of Headway's own errors, and with which exit code."""
     if isinstance(error, StreamError):
-        exit_code = _EXIT_CODES.get(type(error), FAILED)
+        exit_code = _EXIT_CODES.get(error.code, FAILED)
         return Failure(error.message.rstrip(), code=error.code, remedy=error.remedy, exit_code=exit_code)
     code = error.code if isinstance(error, HeadwayError) else ""
-    return Failure(str(error).removeprefix(f"{code}: "), code=code)
+    return Failure(str(error).removeprefix(f"{code}: "), code=code, exit_code=_EXIT_CODES.get(code, FAILED))
 
 
 class Nouns(click.Group):
