@@ -28,7 +28,6 @@ class Story:
         self.dispatch_ids: dict[str, int] = {}
         self.endpoints: dict[str, str] = {}
         self.connections: dict[str, int] = {}
-        self.audited = True  # a step that changes rows past the log sets it to False
         self._told = 0
         self._connection = 0
         if configured:

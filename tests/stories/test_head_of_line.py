@@ -145,7 +145,6 @@ def outgrow(name: str, memory: int):
     """
 
     def step(story: Story) -> None:
-        story.audited = False
         shard = story.rehearsal.shard
         instance = shard.instances[MAIN]
         operation = instance.by_client[name]
