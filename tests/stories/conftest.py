@@ -1,7 +1,7 @@
 """A fresh story for each test: the instance "main" with the default configuration, nobody connected.
 
-Whatever a story tells, its facts are decided again from its events alone at the end, and the same must come out; and the audit, which shares no
-code with the core, finds nothing in it that does not follow.
+Whatever a story tells, its facts are decided again from its events alone at the end, and the same must come out; and the audit, which
+shares no code with the core, finds nothing in it that does not follow.
 """
 
 from __future__ import annotations
