@@ -60,6 +60,7 @@ NOUNS: dict[str, Noun] = {
     "status": Noun("status", "Show the broker, the shards and how much is queued and running."),
     "topics": Noun("topics", "Plan and make the topics and the shard map."),
     "up": Noun("up", "Run everything on this machine: broker, topics, decider, read side."),
+    "what-if": Noun("what_if", "Say what another configuration would have done with what was recorded."),
     "worker": Noun("worker", "List, drain, undrain and remove workers, or run one."),
 }
 
