@@ -189,6 +189,18 @@ class HoldExclusion(IntEnum):
     UNKNOWN_DURATION = 4
 
 
+class DurationSource(IntEnum):
+    """Where it is known from how long a run is expected to go on."""
+
+    UNSPECIFIED = 0
+    MNEMONIC = 1
+    TARGET = 2
+    REQUIREMENT = 3
+    PRODUCER = 4
+    EVERY_RUN = 5
+    UNKNOWN = 6
+
+
 class CacheAnswer(IntEnum):
     """What the action cache said."""
 

@@ -10,6 +10,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from events.config import DEFAULT_CONFIG, Decorator, SchedulerConfig, SimpleScheduler, UpstreamScheduler
+from events.config.hold import DEFAULT_LAST_RUNS
+from events.durations import Durations
 from events.fitting import Demand
 from events.reasons import ClientLeaving, Outcome
 from events.values import NO_DIGEST, Digest, Properties, QueueOrder
@@ -232,7 +234,7 @@ class Hold:
     requirement_id: int  # what the operation asked for when the hold was made: moves use it (5.4)
     made_at_us: int
     waited_us: int
-    free_at_us: int = 0  # backfill: when the worker is expected to have room
+    free_at_us: int = 0  # backfill and drain_time: when the worker is expected to have room
 
 
 class Shortage(NamedTuple):
@@ -283,6 +285,7 @@ class Instance:
     no_candidate_for: int | None = None  # the operation HoldNoCandidate was last said of (H14)
     unsatisfiable: dict[int, Shortage] = field(default_factory=dict)  # by requirement_id
     shares: Shares = field(default_factory=Shares)
+    durations: Durations = field(default_factory=lambda: Durations(DEFAULT_LAST_RUNS))  # of the runs that completed
     demands: dict[int, Demand] = field(default_factory=dict)  # by requirement_id, under this configuration
     matcher: Any = None  # events.matching.Matcher; None while a fold runs without indexes
     shapes: FleetShapes = field(default_factory=FleetShapes)  # derived, like the matcher

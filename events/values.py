@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from events.reasons import HoldExclusion
+from events.reasons import DurationSource, HoldExclusion
 
 U63_MAX = 2**63 - 1
 
@@ -50,6 +50,16 @@ class HoldCandidate(NamedTuple):
     shortfall_milli: int = 0
     running: int = 0
     free_at_us: int = 0
+
+
+class DrainBasis(NamedTuple):
+    """Runs of one kind that a worker has to finish before it has room, and how it is known when that will be."""
+
+    source: DurationSource
+    kind: str = ""  # the mnemonic, the target or the requirement id
+    samples: int = 0  # recorded runs
+    runs: int = 0  # of this kind on the worker
+    last_end_us: int = 0  # when the last of them is expected to end; 0: not known
 
 
 class HoldExclusionCount(NamedTuple):

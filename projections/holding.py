@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from events.reasons import HoldExclusion, HoldMove, sentence
+from events.reasons import DurationSource, HoldExclusion, HoldMove, sentence
 from events.values import HoldExclusionCount
 from projections import keys
 from projections.fleet import config_of
@@ -21,6 +21,21 @@ def exclusions(counts: Iterable[events_pb2.HoldExclusionCount | HoldExclusionCou
             "reason": sentence(HoldExclusion(count.exclusion)),
         }
         for count in counts
+    ]
+
+
+def bases(found: Iterable[events_pb2.DrainBasis]) -> list[dict[str, Any]]:
+    """What the expected time of a hold by drain time follows from: the runs that have to end first, by kind."""
+    return [
+        {
+            "source": DurationSource(basis.source).name.lower(),
+            "kind": basis.kind or None,
+            "samples": basis.samples,
+            "runs": basis.runs,
+            "last_end_us": basis.last_end_us or None,
+            "reason": sentence(DurationSource(basis.source)),
+        }
+        for basis in found
     ]
 
 
@@ -51,6 +66,7 @@ def hold_of(table: Table, row: InstanceRow) -> dict[str, Any] | None:
             }
             for candidate in hold.candidates
         ],
+        "basis": bases(hold.basis),
         "more_candidates": hold.more_candidates,
         "excluded": exclusions(hold.excluded),
         "moves": hold.moves,

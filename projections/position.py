@@ -4,11 +4,12 @@ The one gate in front of `fold`: offset, leader epoch, `seq` and chain are check
 replay) alike. A record that does not follow from the one before it never reaches the rows.
 """
 
+from collections.abc import Callable
 from enum import Enum, auto
 
 from events.codec import GENESIS_CHAIN, check_chain, decode_event, envelope_of
 from events.errors import ChainBroken, SequenceBroken
-from events.events import LeaderElected
+from events.events import Event, LeaderElected
 from projections.fold import fold
 from projections.table import Table
 
@@ -25,10 +26,11 @@ class Taken(Enum):
 FOLDED, KNOWN = Taken.FOLDED, Taken.KNOWN  # looking a member up takes longer than what is done with it
 
 
-def take(table: Table, offset: int, value: bytes) -> Taken:
+def take(table: Table, offset: int, value: bytes, before: Callable[[Table, Event], None] | None = None) -> Taken:
     """Fold the record at `offset` of the shard's event partition, unless it is known, stale or beyond a gap.
 
-    The change stands in the table; `Table.flush` writes it.
+    The change stands in the table; `Table.flush` writes it. An event that will be folded is first shown to `before`, while the rows are
+    still as it found them.
 
     Raises:
         SequenceBroken: its `seq` was folded before, at an earlier offset.
@@ -51,6 +53,8 @@ def take(table: Table, offset: int, value: bytes) -> Taken:
             raise SequenceBroken(
                 f"leader epoch {event.leader_epoch} follows {shard.leader_epoch}, but epochs only rise"
             )
+        if before is not None:
+            before(table, event)
         fold(table, event)
         shard.chain = chain
         shard.next_offset = offset + 1

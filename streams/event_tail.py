@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Container
+from collections.abc import AsyncGenerator, Callable, Container
 from typing import NamedTuple
 
-from events.codec import GENESIS_CHAIN, chain_of, check_chain, envelope_of, event_of_kinds
+from events.codec import GENESIS_CHAIN, Envelope, chain_of, check_chain, envelope_of, event_of_kinds
 from events.errors import HeadwayError, SequenceBroken
 from events.events import EVENT_KINDS, Event
 from streams.log import Follower, Log, Partition, Record
@@ -49,32 +49,40 @@ async def tail(log: Log, shard: int, *, from_seq: int = 1, follow: bool = False)
 
 
 async def offset_of(follower: Follower, partition: Partition, seq: int, end: int) -> int:
-    """An offset from which event `seq` is not missed: found by halving, since offsets grow with `seq`.
+    """An offset from which event `seq` is not missed; `end` is the last stable offset.
 
-    `end` is the last stable offset. Events before `seq` may follow from there as well, but not many.
+    Events before `seq` may follow from there as well, but not many.
     """
-    low = await follower.beginning_offset(partition)
     if seq <= 1:
-        return low
-    high = end
+        return await follower.beginning_offset(partition)
+    return await offset_before(follower, partition, end, lambda envelope: envelope.seq >= seq)
+
+
+async def offset_before(follower: Follower, partition: Partition, end: int, reached: Callable[[Envelope], bool]) -> int:
+    """An offset from which the first event that has `reached` what is looked for is not missed, found by halving.
+
+    `reached` is false for the events before it and true from it on, as `seq`, time and position grow with offsets. `end` is the last
+    stable offset. The follower is left anywhere.
+    """
+    low, high = await follower.beginning_offset(partition), end
     # `low` is an offset at or before the event, `high` one behind which nothing needs to be looked at.
     while high - low > 64:
         middle = (low + high) // 2
-        found = await _seq_at(follower, partition, middle, end)
-        if found is None or found >= seq:
+        found = await _envelope_at(follower, partition, middle, end)
+        if found is None or reached(found):
             high = middle
         else:
             low = middle
     return low
 
 
-async def _seq_at(follower: Follower, partition: Partition, offset: int, end: int) -> int | None:
-    """The seq of the first event at or behind `offset`; None when there is none below `end`."""
+async def _envelope_at(follower: Follower, partition: Partition, offset: int, end: int) -> Envelope | None:
+    """The first event at or behind `offset`; None when there is none below `end`."""
     follower.seek(partition, offset)
     while await follower.position(partition) < end:
         records = (await follower.read(max_records=1, timeout_ms=200)).get(partition)
         if records:
-            return envelope_of(records[0].value).seq
+            return envelope_of(records[0].value)
     return None
 
 
@@ -96,6 +104,10 @@ class EventOrder:
         self._chain: bytes | None = GENESIS_CHAIN if from_first else None
         self._epoch = 0
         self.seq = 0
+
+    def follow_on(self, seq: int, chain: bytes, leader_epoch: int) -> None:
+        """Begin behind event `seq` with this chain, written under this leader epoch: the next one has to follow on it."""
+        self.seq, self._chain, self._epoch = seq, chain, leader_epoch
 
     def next(self, record: Record) -> Event | None:
         """The event, or None for one that is not wanted or of a replaced leader. Raises DamagedLog."""

@@ -52,8 +52,9 @@ class OtherLog(HeadwayError):
         self.what, self.recorded, self.found = what, recorded, found
         super().__init__(
             f"the event log records {what} {recorded!r}, but here it is {found!r}: offsets in the events would point at other "
-            "facts. Connect to the cluster the log was written on; after a topic was deleted or copied, begin a new "
-            "log: another cluster, or another HEADWAY_TOPIC_PREFIX"
+            "facts. Connect to the cluster the log was written on, or begin a new generation of it here: `headway import DIR` makes one of "
+            "an export, and finishes one that was interrupted. Without an export, begin a new log: another cluster, or another "
+            "HEADWAY_TOPIC_PREFIX"
         )
 
 

@@ -28,7 +28,7 @@ from google.protobuf.message import DecodeError
 from projections.table import Table
 from streams.errors import StreamError
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Raised whenever rows.proto, the keys or the fold change: rows of another format are dropped and folded again."""
 
 FILTER_BITS: Final = 10
@@ -103,6 +103,32 @@ class RowSnapshot:
         value: bytes | None = self._iterator.value() if self._iterator.key() == key else None
         return value
 
+    def first_from(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The first row at or behind `key`; None when there is none. Ends a scan that goes on. Raises StoreDamaged."""
+        try:
+            self._iterator.seek(key)
+        except Exception as error:
+            raise self._damage("read a row", error) from error
+        return self._here()
+
+    def following(self) -> tuple[bytes, bytes] | None:
+        """The row behind the one that was found last; None when there is none. Raises StoreDamaged."""
+        try:
+            self._iterator.next()
+        except Exception as error:
+            raise self._damage("read a row", error) from error
+        return self._here()
+
+    def _here(self) -> tuple[bytes, bytes] | None:
+        iterator = self._iterator
+        try:
+            if iterator.valid():
+                return iterator.key(), iterator.value()
+            iterator.status()
+        except Exception as error:
+            raise self._damage("read a row", error) from error
+        return None
+
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """See `Rows.scan`. Raises StoreDamaged."""
         try:
@@ -132,25 +158,34 @@ class Store:
         self._tables: dict[int, Table] = {}
 
     @classmethod
-    def open(cls, path: Path, *, cluster_id: str, topic_id: str) -> Store:
+    def open(
+        cls, path: Path, *, cluster_id: str, topic_id: str, row_format: int | None = None, compressed: bool = False
+    ) -> Store:
         """Open or make the store at `path` for the event log with this identity.
 
         A store that is unreadable, of another format or of another log is dropped first; `dropped` says why.
 
+        Args:
+            row_format: of what is kept, where that is not the state table.
+            compressed: whether blocks are; for rows that repeat each other, and are read seldom.
         Raises:
             StoreLocked: another process has it open.
         """
         path.mkdir(parents=True, exist_ok=True)
         lock = _locked(path)
         dropped: Counter[str] = Counter()
-        wanted = {"format": FORMAT, "cluster_id": cluster_id, "topic_id": topic_id}
-        db, reason = _usable(path, wanted)
+        wanted = {
+            "format": FORMAT if row_format is None else row_format,
+            "cluster_id": cluster_id,
+            "topic_id": topic_id,
+        }
+        db, reason = _usable(path, wanted, compressed)
         if reason:
             dropped[reason] += 1
             shutil.rmtree(path / "rows", ignore_errors=True)
             (path / "damaged").unlink(missing_ok=True)
         if db is None:
-            db = rocksdict.Rdict(str(path / "rows"), options=_options())
+            db = rocksdict.Rdict(str(path / "rows"), options=_options(compressed))
             db.put(_META, json.dumps(wanted, sort_keys=True).encode())
         return cls(path, lock, db, dropped)
 
@@ -258,7 +293,7 @@ def _locked(path: Path) -> IO[str]:
     return lock
 
 
-def _usable(path: Path, wanted: dict[str, Any]) -> tuple[rocksdict.Rdict | None, str]:
+def _usable(path: Path, wanted: dict[str, Any], compressed: bool) -> tuple[rocksdict.Rdict | None, str]:
     """The open rows at `path`, or why they cannot be used: damaged, unreadable, other_format, other_log; neither where there are none.
 
     Opened once: after a SIGKILL that replays what was not written to tables yet, which takes tenths of a second of a start.
@@ -269,7 +304,7 @@ def _usable(path: Path, wanted: dict[str, Any]) -> tuple[rocksdict.Rdict | None,
         return None, "damaged"
     db: rocksdict.Rdict | None = None
     try:
-        db = rocksdict.Rdict(str(path / "rows"), options=_options())
+        db = rocksdict.Rdict(str(path / "rows"), options=_options(compressed))
         stored = db.get(_META)
         found = None if stored is None else json.loads(stored)
         reason = _unlike(found, wanted)
@@ -301,7 +336,7 @@ def _until(items: Iterable[tuple[bytes, bytes]], end: bytes) -> Iterator[tuple[b
     raise _RowsCut("the rows end before their end; a part of them cannot be read")
 
 
-def _options() -> rocksdict.Options:
+def _options(compressed: bool = False) -> rocksdict.Options:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
     # Small enough for a laptop's memory, large enough that a catch-up does not write level 0 files all the time.
@@ -310,7 +345,9 @@ def _options() -> rocksdict.Options:
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(2)
     # Most rows are of digests, which do not compress; unpacking a block is a fifth of what reading a pair costs (measured).
-    options.set_compression_type(rocksdict.DBCompressionType.none())
+    options.set_compression_type(
+        rocksdict.DBCompressionType.zstd() if compressed else rocksdict.DBCompressionType.none()
+    )
     # Each blob that is named is looked up first, and most are new: the filters answer that without looking for it (measured: a third).
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(0.1)

@@ -12,7 +12,7 @@ from events.config.decorators import (
     SchedulerConfig,
     UpstreamScheduler,
 )
-from events.config.hold import BackfillHold, HoldConfig, ShortfallHold
+from events.config.hold import BackfillHold, DrainTimeHold, HoldConfig, ShortfallHold
 from events.config.locality import LocalityConfig
 from events.config.parsing import DEFAULT_CONFIG, Decorator, Resolved, canonical_config, parse_config, resolve
 from events.config.simple import (
@@ -33,6 +33,7 @@ __all__ = [
     "BackfillHold",
     "CacheLookupScheduler",
     "Decorator",
+    "DrainTimeHold",
     "FairShare",
     "HistoricalResourceScheduler",
     "HoldConfig",

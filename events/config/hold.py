@@ -5,10 +5,14 @@ What it is for, what it costs and where it does nothing stands in infra/runbooks
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-TEN_YEARS_S = 10 * 365 * 24 * 3600
-Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_S)]
+from events.config.options import TEN_YEARS_S, Seconds, wrong_option
+
+DEFAULT_LAST_RUNS = 1_000
+"""Runs of a kind that are remembered where no policy says how many: a log that turns drain_time on later has its history."""
+
+MOST_LAST_RUNS = 10_000
 
 
 class _Hold(BaseModel):
@@ -56,5 +60,38 @@ class BackfillHold(_Hold):
     )
 
 
-HoldConfig = Annotated[ShortfallHold | BackfillHold, Field(discriminator="kind")]
+class DrainTimeHold(_Hold):
+    """The busy worker that is expected to have room soonest is held once the head has waited and was overtaken.
+
+    When that is, recorded durations of the same kind of action say: of those with the same mnemonic, where an action names none of the
+    same target, else of those with the same requirements. Of a kind that was seen too rarely its producer's `expected_duration_us` does,
+    else all kinds together. Where nothing does, the smallest shortfall decides.
+    """
+
+    kind: Literal["drain_time"]
+    after_s: Seconds = Field(
+        description="As under `shortfall`: how long the action at the head of the queue must have waited since it was last queued, before "
+        "something that is placed past it makes a hold for it."
+    )
+    min_runs: Annotated[int, Field(ge=1, le=MOST_LAST_RUNS)] = Field(
+        default=20,
+        description="A kind's durations count once so many of its runs are recorded; until then the producer's expectation, or all kinds "
+        "together, stand in.",
+    )
+    last_runs: Annotated[int, Field(ge=1, le=MOST_LAST_RUNS)] = Field(
+        default=DEFAULT_LAST_RUNS,
+        description="So many runs of each kind are remembered, the last ones: more know the rare long run better, fewer follow what "
+        "changes sooner.",
+    )
+
+    @model_validator(mode="after")
+    def _check_runs(self) -> "DrainTimeHold":
+        if self.min_runs > self.last_runs:
+            raise wrong_option(
+                "last_runs", self.last_runs, f"at least min_runs ({self.min_runs}), or no kind is ever known"
+            )
+        return self
+
+
+HoldConfig = Annotated[ShortfallHold | BackfillHold | DrainTimeHold, Field(discriminator="kind")]
 """The hold's policies; absent: no hold, at no cost."""

@@ -17,7 +17,7 @@ from events.config.decorators import (
     PropertyModifierScheduler,
     UpstreamScheduler,
 )
-from events.config.hold import BackfillHold, ShortfallHold
+from events.config.hold import BackfillHold, DrainTimeHold, ShortfallHold
 from events.config.locality import LocalityConfig
 from events.config.simple import AllocationStrategy, FairShare, MemoryEscalation, PropertyKind, SimpleScheduler
 
@@ -29,7 +29,7 @@ SCHEDULERS = (
     UpstreamScheduler,
 )
 PARTS: dict[str, tuple[type[BaseModel], ...]] = {
-    "hold": (ShortfallHold, BackfillHold),
+    "hold": (ShortfallHold, BackfillHold, DrainTimeHold),
     "memory_escalation": (MemoryEscalation,),
     "fair_share": (FairShare,),
     "locality": (LocalityConfig,),

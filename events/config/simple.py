@@ -1,19 +1,15 @@
 """`simple`: places what fits, in queue order, on the workers of the instance (sections 1.1 and 1.4)."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from events.config.hold import HoldConfig
 from events.config.locality import LocalityConfig
+from events.config.options import PositiveSeconds, Seconds, wrong_option
 
 SECOND_US = 1_000_000
-
-TEN_YEARS_S = 10 * 365 * 24 * 3600
-Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_S)]
-PositiveSeconds = Annotated[int, Field(ge=1, le=TEN_YEARS_S)]
 
 
 class PropertyKind(StrEnum):
@@ -36,11 +32,6 @@ class AllocationStrategy(StrEnum):
 
 KNOWN_MINIMUMS = ("cpu_millis", "memory_kib")
 """Always of kind minimum; a configuration need not name them."""
-
-
-def wrong_option(option: str, value: object, rule: str) -> PydanticCustomError:
-    """The error of a check over several options: it names the one to change, as a path below the model that is checked."""
-    return PydanticCustomError("option", "{rule}", {"option": option, "value": str(value), "rule": rule})
 
 
 class MemoryEscalation(BaseModel):

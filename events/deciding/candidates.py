@@ -13,13 +13,23 @@ from events.events import Event, OperationAccepted
 from events.fitting import DECLINED_POOL, UNDECLARED, Demand
 from events.reasons import HoldExclusion
 from events.state import Instance, Shard, Worker
-from events.values import HoldCandidate, HoldExclusionCount
+from events.values import DrainBasis, HoldCandidate, HoldExclusionCount
 
 CLOSEST = 5
 """Candidates that stand in an event; the rest is a count, so that no event grows with the fleet."""
 
+UNKNOWN_US = 2**63
+"""After every time: of whom nobody knows when they have room, they come behind those of whom somebody does."""
+
 Rank = tuple[int, int, int, int]
 """(expected free time, shortfall, running, recency): the smallest is chosen. The first is 0 where the policy does not look at it."""
+
+
+class Found(NamedTuple):
+    """Who could be held, by endpoint, and how many could not, by reason."""
+
+    ranks: dict[str, Rank]
+    excluded: tuple[HoldExclusionCount, ...]
 
 
 class Choice(NamedTuple):
@@ -29,7 +39,8 @@ class Choice(NamedTuple):
     candidates: tuple[HoldCandidate, ...]
     more_candidates: int
     excluded: tuple[HoldExclusionCount, ...]
-    free_at_us: int  # of the chosen worker; 0 where the policy does not look at it
+    free_at_us: int  # of the chosen worker; 0 where the policy does not look at it, or does not know
+    basis: tuple[DrainBasis, ...] = ()  # what that follows from, under drain_time
 
 
 def shortfall_milli(worker: Worker, demand: Demand) -> int:
@@ -78,25 +89,33 @@ def could_hold_for(worker: Worker, demand: Demand, config: SimpleScheduler, pool
     return asked <= projected_kib
 
 
-def free_at_us(worker: Worker, demand: Demand) -> int | None:
-    """When the demand is expected to fit as the worker's runs end; None while that depends on one whose duration nobody gave.
+def room_at_us(worker: Worker, demand: Demand, ends: dict[int, int | None]) -> int | None:
+    """When the demand is expected to fit, as the worker's runs end: `ends` has when, by dispatch id, and None where nobody knows.
 
-    May lie in the past: a run that takes longer than expected is expected to end at any moment. At least one run has to end.
+    None while it depends on one of those. At least one run has to end.
     """
     remaining = worker.remaining.copy()
     slots = worker.max_inflight - len(worker.running) if worker.max_inflight else 1
-    ends = sorted(
-        (dispatch.dispatched_at_us + dispatch.operation.expected_duration_us, dispatch.dispatch_id)
-        for dispatch in worker.running.values()
-        if dispatch.operation.expected_duration_us
-    )
-    for end_us, dispatch_id in ends:
+    known = sorted((end_us, dispatch_id) for dispatch_id, end_us in ends.items() if end_us is not None)
+    for end_us, dispatch_id in known:
         for pool, amount in worker.running[dispatch_id].demand.amounts:
             remaining[pool] += amount
         slots += 1
         if slots > 0 and demand.fits(remaining):
             return end_us
     return None
+
+
+def free_at_us(worker: Worker, demand: Demand) -> int | None:
+    """When the demand is expected to fit by what producers expect; None while that depends on a run whose duration nobody gave.
+
+    May lie in the past: a run that takes longer than expected is expected to end at any moment.
+    """
+    ends: dict[int, int | None] = {}
+    for dispatch in worker.running.values():
+        expected_us = dispatch.operation.expected_duration_us
+        ends[dispatch.dispatch_id] = dispatch.dispatched_at_us + expected_us if expected_us else None
+    return room_at_us(worker, demand, ends)
 
 
 class Census:
@@ -154,8 +173,8 @@ class Census:
             heappop(self._closest)
         return None
 
-    def choose(self, spared: "Spared | None" = None) -> Choice:
-        """The choice among the fleet as it is; `spared` says who must not be held because it is the last of its kind."""
+    def find(self, spared: "Spared | None" = None) -> Found:
+        """Who could be held in the fleet as it is; `spared` says who must not be because it is the last of its kind."""
         self.refresh()
         counts = Counter(self.excluded.values())
         ranks = self.ranks
@@ -163,16 +182,23 @@ class Census:
             workers = self.instance.workers
             ranks = {endpoint: rank for endpoint, rank in ranks.items() if not spared.is_last(workers[endpoint])}
             counts[HoldExclusion.LAST] = len(self.ranks) - len(ranks)
-        found = nsmallest(CLOSEST, ((rank, endpoint) for endpoint, rank in ranks.items()))
+        return Found(ranks, tuple(HoldExclusionCount(why, counts[why]) for why in HoldExclusion if counts[why]))
+
+    def choice(self, found: Found) -> Choice:
+        """The first of those found. A time of its rank that is beyond all times is not known, and told as 0."""
+        first = nsmallest(CLOSEST, ((rank, endpoint) for endpoint, rank in found.ranks.items()))
         candidates = tuple(
-            HoldCandidate(endpoint, shortfall, running, free_at) for (free_at, shortfall, running, _), endpoint in found
+            HoldCandidate(endpoint, shortfall, running, free_us if free_us < UNKNOWN_US else 0)
+            for (free_us, shortfall, running, _), endpoint in first
         )
-        excluded = tuple(HoldExclusionCount(why, counts[why]) for why in HoldExclusion if counts[why])
-        if not found:
-            return Choice(None, (), 0, excluded, 0)
-        (chosen_free_at_us, *_), endpoint = found[0]
-        worker = self.instance.workers[endpoint]
-        return Choice(worker, candidates, len(ranks) - len(candidates), excluded, chosen_free_at_us)
+        if not first:
+            return Choice(None, (), 0, found.excluded, 0)
+        worker = self.instance.workers[first[0][1]]
+        return Choice(worker, candidates, len(found.ranks) - len(candidates), found.excluded, candidates[0].free_at_us)
+
+    def choose(self, spared: "Spared | None" = None) -> Choice:
+        """The choice among the fleet as it is."""
+        return self.choice(self.find(spared))
 
     def _assess(self, worker: Worker) -> Rank | HoldExclusion | None:
         """Its rank, why it cannot be held (H9, in this order), or None where it could never run the action (H8)."""

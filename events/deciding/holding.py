@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from events import events as e
 from events.config import SECOND_US
-from events.config.hold import BackfillHold, HoldConfig
+from events.config.hold import BackfillHold, DrainTimeHold, HoldConfig
 from events.deciding.candidates import Census, Choice, Spared, awaits_acceptance, could_hold_for
+from events.deciding.draining import choose_by_drain
 from events.deciding.step import Step
 from events.evolving.rows import demand_of
 from events.fitting import Demand
@@ -181,6 +182,7 @@ def _make(step: Step, instance: Instance, head: Operation, overtaken_by: int | N
         choice.more_candidates,
         choice.excluded,
         choice.free_at_us,
+        choice.basis,
     )
     return True
 
@@ -208,6 +210,7 @@ def _say_moved(step: Step, instance: Instance, hold: Hold, cause: HoldMove, choi
         choice.more_candidates,
         choice.excluded,
         choice.free_at_us,
+        choice.basis,
     )
 
 
@@ -227,6 +230,8 @@ def _choose(step: Step, instance: Instance, operation: Operation, demand: Demand
             other for other, waiting in instance.matcher.demands() if waiting > 1 or other is not operation.demand
         )
         spared = Spared(instance, others)
+    if isinstance(policy, DrainTimeHold):
+        return choose_by_drain(census, policy, step.now_us, spared)
     return census.choose(spared)
 
 

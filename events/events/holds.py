@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from events.reasons import HoldEnd, HoldMove
-from events.values import HoldCandidate, HoldExclusionCount
+from events.values import DrainBasis, HoldCandidate, HoldExclusionCount
 
 
 @dataclass(slots=True)
@@ -23,6 +23,7 @@ class HoldMade:
     more_candidates: int = 0
     excluded: tuple[HoldExclusionCount, ...] = ()
     free_at_us: int = 0
+    basis: tuple[DrainBasis, ...] = ()
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class HoldMoved:
     more_candidates: int = 0
     excluded: tuple[HoldExclusionCount, ...] = ()
     free_at_us: int = 0
+    basis: tuple[DrainBasis, ...] = ()
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from events import events as e
+from events.durations import kind_of
 from events.evolving.rows import (
     charge,
     current_dispatch,
@@ -19,6 +20,7 @@ from events.indexing import arm_client, arm_run
 from events.reasons import Outcome, RequeueCause
 from events.state import Client, Dispatch, Instance, Operation, Shard, Stage, Worker, sort_key
 
+COMPLETED = Outcome.COMPLETED
 EXECUTING, FINISHED = Stage.EXECUTING, Stage.FINISHED  # looking a member up takes longer than what is done with it
 FREE_REQUEUES_EXHAUSTED, WORKER_LOSSES_EXHAUSTED = Outcome.FREE_REQUEUES_EXHAUSTED, Outcome.WORKER_LOSSES_EXHAUSTED
 
@@ -162,6 +164,8 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
         if event.outcome == FREE_REQUEUES_EXHAUSTED:
             worker.paused = True
             worker.resume_at_kib = 0
+        if event.outcome == COMPLETED and not dispatch.silent_us:  # else nobody knows when it ended
+            instance.durations.add(kind_of(dispatch), event.at_us - dispatch.dispatched_at_us)
         if not dispatch.revoked:
             settle(dispatch)
         if event.outcome == Outcome.WORKER_LOSSES_EXHAUSTED:  # it is on its way out

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from events import events as e
-from events.config import parse_config, resolve
+from events.config import DrainTimeHold, parse_config, resolve
+from events.config.hold import DEFAULT_LAST_RUNS
 from events.evolving.locality import silence_endpoints
 from events.evolving.rows import charge, demand_of
 from events.fitting import worker_totals
@@ -70,6 +71,8 @@ def _configured(shard: Shard, event: e.Configured) -> None:
     instance.scheduler = parse_config(event.config_json)
     instance.steps, instance.config, instance.upstream = resolve(instance.scheduler)
     instance.pools = instance.config.pools()
+    policy = instance.config.hold
+    instance.durations.keep(policy.last_runs if isinstance(policy, DrainTimeHold) else DEFAULT_LAST_RUNS)
     instance.demands = {}
     instance.unsatisfiable = {}  # said of another reading of the requirements
     for operation in instance.by_client.values():

@@ -5,7 +5,7 @@ from typing import Any
 
 from events import events as e
 from events.reasons import HoldEnd
-from events.values import HoldCandidate, HoldExclusionCount
+from events.values import DrainBasis, HoldCandidate, HoldExclusionCount
 from projections.row_access import instance_at, operation_at, worker_at
 from projections.table import MissingRow, Table
 from proto.gen.headway.v1 import events_pb2
@@ -14,6 +14,10 @@ from proto.gen.headway.v1.rows_pb2 import HoldCount, HoldRow, InstanceRow
 
 def _candidates(found: Iterable[HoldCandidate]) -> list[events_pb2.HoldCandidate]:
     return [events_pb2.HoldCandidate(**candidate._asdict()) for candidate in found]
+
+
+def _basis(found: Iterable[DrainBasis]) -> list[events_pb2.DrainBasis]:
+    return [events_pb2.DrainBasis(**basis._asdict()) for basis in found]
 
 
 def _exclusions(found: Iterable[HoldExclusionCount]) -> list[events_pb2.HoldExclusionCount]:
@@ -34,6 +38,7 @@ def _hold_made(table: Table, event: e.HoldMade) -> None:
             candidates=_candidates(event.candidates),
             more_candidates=event.more_candidates,
             excluded=_exclusions(event.excluded),
+            basis=_basis(event.basis),
         )
     )
     instance.holds += 1
@@ -51,7 +56,11 @@ def _hold_moved(table: Table, event: e.HoldMoved) -> None:
     hold.moves += 1
     hold.moved = event.cause
     hold.moved_at_us = event.at_us
-    for name, found in (("candidates", _candidates(event.candidates)), ("excluded", _exclusions(event.excluded))):
+    for name, found in (
+        ("candidates", _candidates(event.candidates)),
+        ("excluded", _exclusions(event.excluded)),
+        ("basis", _basis(event.basis)),
+    ):
         hold.ClearField(name)
         getattr(hold, name).extend(found)
     hold.more_candidates = event.more_candidates

@@ -11,6 +11,7 @@ The next export into the directory takes files of 1 and 2 away.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
@@ -20,7 +21,7 @@ from typing import Final
 
 from events.codec import GENESIS_CHAIN, chain_of, envelope_of
 from events.errors import HeadwayError
-from streams.export.errors import UnlikeExport
+from streams.export.errors import ExportBusy, UnlikeExport
 from streams.export.manifest import (
     MANIFEST,
     Manifest,
@@ -35,6 +36,8 @@ from streams.export.manifest import (
 from streams.export.segments import compressed, delimited
 from streams.log import Partition, Record
 from streams.topics import EVENTS
+
+LOCK: Final = ".lock"
 
 SEGMENT_BYTES: Final = 8 << 20
 """A segment is closed once it holds so much before compression: some 50,000 events, read whole whenever one of them is."""
@@ -53,6 +56,7 @@ class _Open:
     chain_before: bytes | None = None
     chain_after: bytes | None = None
     leader_epoch: int = 0
+    last_cause_offset: int = 0
 
 
 class ExportWriter:
@@ -67,6 +71,7 @@ class ExportWriter:
         shards: the shard map, instance to shard.
     Raises:
         UnlikeExport: the directory holds an export of another log, or other files.
+        ExportBusy: another process writes it.
         NotAnExport: its manifest cannot be read.
     """
 
@@ -87,6 +92,13 @@ class ExportWriter:
         self._topics = {name: Topic(topic_id=one[0], partitions=one[1]) for name, one in topics.items()}
         self._shards = dict(shards)
         directory.mkdir(parents=True, exist_ok=True)
+        self._lock = (directory / LOCK).open("w")
+        try:
+            # Two at once would take each other's unfinished segments away.
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise ExportBusy(directory) from None
         self.before = self._existing()
         self._segments: list[Segment] = list(self.before.segments) if self.before else []
         self._spans: dict[Partition, Span] = {span.at: span for span in self.before.spans} if self.before else {}
@@ -132,6 +144,11 @@ class ExportWriter:
         span = self._spans.get(at)
         return None if span is None else span.end_offset
 
+    def last_event(self, shard: int) -> Segment | None:
+        """The segment of the last event that was exported before; None when there is none."""
+        held = [one for one in self._segments if one.at == (EVENTS, shard) and one.last_seq]
+        return max(held, key=lambda one: one.last_seq, default=None)
+
     def add(self, at: Partition, records: Iterable[Record]) -> None:
         """Add records of a partition, in offset order, behind those it has.
 
@@ -162,7 +179,7 @@ class ExportWriter:
         if not segment.first_seq:
             segment.first_seq = envelope.seq
             segment.chain_before = self._chains.get(at, GENESIS_CHAIN if envelope.seq == 1 else None)
-        segment.last_seq = envelope.seq
+        segment.last_seq, segment.last_cause_offset = envelope.seq, envelope.cause_offset
         segment.chain_after = self._chains[at] = chain
 
     def cover(self, at: Partition, start: int, end: int) -> None:
@@ -217,6 +234,7 @@ class ExportWriter:
                 chain_before=(segment.chain_before or b"").hex(),
                 chain_after=(segment.chain_after or b"").hex(),
                 leader_epoch=segment.leader_epoch,
+                last_cause_offset=segment.last_cause_offset,
                 count=segment.records,
                 raw_bytes=len(segment.raw),
                 bytes=len(data),
@@ -238,7 +256,12 @@ class ExportWriter:
             segments=tuple(sorted(self._segments, key=lambda one: (one.topic, one.partition, one.first_offset))),
         )
         write_manifest(self.directory, manifest)
+        self.close()
         return manifest
+
+    def close(self) -> None:
+        """Let the directory go; what was added since the last `finish` is not part of it. May be called twice."""
+        self._lock.close()
 
 
 def _segment_name(path: Path) -> bool:
@@ -249,4 +272,4 @@ def _ours(path: Path) -> bool:
     """Whether a file or folder is of the kind that an unfinished export leaves."""
     if path.is_dir():
         return all(_segment_name(below) for below in path.iterdir())
-    return path.name == f"{MANIFEST}.part"
+    return path.name in (f"{MANIFEST}.part", LOCK)

@@ -20,7 +20,7 @@ class NotAnExport(StreamError):
         self.directory = directory
         super().__init__(
             f"{directory} holds no export: {why}",
-            remedy="Name a directory with a finished export; run one that was interrupted again",
+            remedy="Name a directory that `headway export` has finished; run one that was interrupted again",
         )
 
 
@@ -55,7 +55,7 @@ class NotExported(StreamError):
         self.shards = tuple(sorted(shards))
         super().__init__(
             f"{directory} does not hold {partition[0]}[{partition[1]}]; shards here: {', '.join(map(str, self.shards)) or 'none'}",
-            remedy="Name one of these shards, or export the other one into the same directory",
+            remedy="Name one of these shards, or add the other one: `headway export all --shard N --to DIR`",
         )
 
 
@@ -84,7 +84,51 @@ class ReadOnlyLog(StreamError):
     def __init__(self, directory: Path, what: str) -> None:
         super().__init__(
             f"cannot {what}: {directory} is an exported log, which is only read",
-            remedy="Import it into a cluster and write there",
+            remedy="Import it into a cluster with `headway import DIR` and write there",
+        )
+
+
+class ExportBusy(StreamError):
+    """Another process writes to this export."""
+
+    code: ClassVar[str] = "export-busy"
+    runbook: ClassVar[str] = "One export at a time writes to a directory: wait for it to end."
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(
+            f"another process is writing to {directory}", remedy="Wait for it to end, or export to another directory"
+        )
+
+
+class NotEmpty(StreamError):
+    """A log that an export is to be imported into holds something else."""
+
+    code: ClassVar[str] = "not-empty"
+    runbook: ClassVar[str] = (
+        "An import begins a log: use a cluster, or a HEADWAY_TOPIC_PREFIX, on which no decider ran yet."
+    )
+
+    def __init__(self, partition: Partition, why: str) -> None:
+        self.partition = partition
+        super().__init__(
+            f"{partition[0]}[{partition[1]}] is not empty: {why}",
+            remedy=(
+                "Import into another cluster, or under another HEADWAY_TOPIC_PREFIX, before `headway topics apply` and any decider; "
+                "an import makes the topics itself"
+            ),
+        )
+
+
+class OutsideLog(StreamError):
+    """A range was asked for that the log does not reach."""
+
+    code: ClassVar[str] = "outside-log"
+    runbook: ClassVar[str] = "Compare the range with the first and last events that `headway replay` names."
+
+    def __init__(self, shard: int, what: str, held: str) -> None:
+        super().__init__(
+            f"shard {shard}: {what} is asked for, but {held}",
+            remedy="Name a range that the log has; leave the end out to take all",
         )
 
 

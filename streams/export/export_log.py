@@ -17,7 +17,7 @@ from streams.export.errors import BeginsLater, DamagedExport, NotExported, ReadO
 from streams.export.manifest import Manifest, Segment, Span, read_manifest
 from streams.export.segments import Unreadable, decompressed, records_in
 from streams.log import Outgoing, Partition, Record
-from streams.topics import EVENTS, SHARDS, TopicSpec, TopicState, topic_settings, topic_table
+from streams.topics import EVENTS, FACTS, SHARDS, TopicSpec, TopicState, topic_settings, topic_table
 
 KEPT_SEGMENTS: Final = 4
 """Segments that stay decoded: a reader that looks for a seq by halving comes back to the same ones."""
@@ -29,7 +29,7 @@ class ExportLog:
     """A `Log` over a directory that `ExportWriter` made. It is only read: `open`, `publish`, `trim` and `ensure_topics` raise ReadOnlyLog.
 
     Records keep the offsets and times of the log they were exported from, and `cluster_id` and `topic_id` answer with that log's. A
-    segment's digest is checked when it is first read.
+    segment's digest is checked when it is first read. Facts that were not exported with their events read as if retention had taken them.
 
     Args:
         directory: with a `manifest.json`.
@@ -195,6 +195,11 @@ class ExportLog:
         if topic == SHARDS:
             return Span(topic=topic, partition=number, start_offset=0, end_offset=len(self.manifest.shards))
         span = self.manifest.span(partition)
+        if span is None and topic == FACTS and number in self.shards:
+            # As if retention had taken all that were decided: what they were stands in the events.
+            segments = self.segments_of((EVENTS, number))
+            next_fact = segments[-1].last_cause_offset + 1 if segments else 0
+            return Span(topic=topic, partition=number, start_offset=next_fact, end_offset=next_fact)
         if span is None:
             raise NotExported(self.directory, partition, self.shards)
         return span

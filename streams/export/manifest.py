@@ -31,7 +31,8 @@ class Segment(_Part):
 
     `file` is relative to the directory; `bytes` and `sha256` are of the file as it stands, `raw_bytes` of what it holds. `first_seq`,
     `last_seq`, `chain_before` and `chain_after` (hex) are of events: the chain that the first of them follows on ("" where the records
-    before it are in no segment) and that of the last, and the leader epoch of the last. They are 0 and "" in segments of other topics.
+    before it are in no segment) and that of the last, and of the last its leader
+    epoch and the offset of the fact that caused it. They are 0 and "" in segments of other topics.
     """
 
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+/[0-9]+\.zst$")]
@@ -46,6 +47,7 @@ class Segment(_Part):
     chain_before: _Hex16 = ""
     chain_after: _Hex16 = ""
     leader_epoch: _Count = 0
+    last_cause_offset: _Count = 0
     count: Annotated[int, Field(ge=1)]
     raw_bytes: _Count
     bytes: _Count

@@ -12,19 +12,21 @@ Now and then a `Tick` follows a fact at the same moment, so that the core forget
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from events import events as e
 from events import facts as f
 from events.codec import canonical_requirements
-from events.config import SimpleScheduler, canonical_config
-from events.config.simple import TEN_YEARS_S
+from events.config import SECOND_US, PropertyKind, SimpleScheduler, canonical_config
+from events.config.options import TEN_YEARS_S
 from events.decide import decide, elect
 from events.errors import HeadwayError
 from events.indexing import build_indexes
 from events.reasons import HoldEnd
 from events.state import Instance, Shard
+from events.values import Properties
 from streams.simulate.workload import CPU, Workload
 
 INSTANCE = "main"
@@ -32,6 +34,9 @@ START_US = 1_000_000
 """Virtual time of the first fact; 0 would mean "no time yet" to the core."""
 
 FACTS_PER_TICK = 512
+
+ROOMY = str(2**40)
+"""Of each minimum, what runs a history without anything waiting; far from what a number of the contract holds."""
 
 
 class SimulationStuck(HeadwayError):
@@ -58,17 +63,28 @@ class Run:
     held_idle_millis_us: int = 0  # free thousandths of cores of the held worker, times microseconds
 
 
-class World:
-    """One run of a workload under a configuration. `run` may be called once."""
+def _nothing_yet(workload: Workload) -> Run:
+    count = len(workload.jobs)
+    return Run(workload, [-1] * count, [-1] * count, [""] * count)
 
-    def __init__(self, workload: Workload, config: SimpleScheduler) -> None:
+
+class World:
+    """One run of a workload under a configuration. `run` may be called once.
+
+    With `history` its jobs run first, each as it arrives, on workers of their own that are large enough for all and gone when the workload
+    begins: what the log then says of durations is what it would say after that history, and nothing waits for anything.
+    """
+
+    def __init__(self, workload: Workload, config: SimpleScheduler, history: Workload | None = None) -> None:
         self._workload = workload
+        self._history = history
+        self._start_us = START_US  # of the workload that runs
         self._config = config.model_copy(
             update={"worker_timeout_s": TEN_YEARS_S, "supported_platform_properties": dict(workload.kinds)}
         )
         self._shard = Shard()
         self._offset = 0
-        self._run = Run(workload, [-1] * len(workload.jobs), [-1] * len(workload.jobs), [""] * len(workload.jobs))
+        self._run = _nothing_yet(workload)
         # (moment, serial, job, dispatch_id, endpoint) of every run that goes on.
         self._ends: list[tuple[int, int, int, int, str]] = []
         self._jobs: dict[int, int] = {}  # operation_id to the job's number
@@ -91,9 +107,9 @@ class World:
         build_indexes(self._shard)
         elect(self._shard, leader_epoch=1)
         self._take(START_US, f.Configured(INSTANCE, canonical_config(self._config)))
-        for number, machine in enumerate(self._workload.machines, start=1):
-            self._connections[machine.name] = number
-            self._take(START_US, f.WorkerConnected(INSTANCE, machine.name, number, number, machine.properties))
+        if self._history is not None:
+            self._start_us = self._learn(self._history)
+        self._connect((machine.name, machine.properties) for machine in self._workload.machines)
         self._play()
         left = [job.name for job, ended in zip(self._workload.jobs, self._run.ended_us, strict=True) if ended < 0]
         if left:
@@ -102,14 +118,37 @@ class World:
             )
         return self._run
 
+    def _learn(self, history: Workload) -> int:
+        """Run the history through; when the workload may begin."""
+        measured, self._run = self._run, _nothing_yet(history)
+        asked = dict.fromkeys(job.requirements for job in history.jobs)
+        roomy = [(f"history-{number}", self._roomy(requirements)) for number, requirements in enumerate(asked)]
+        self._connect(roomy)
+        self._play()
+        over_us = self._start_us + max(self._run.ended_us, default=0)
+        for endpoint, _ in roomy:
+            self._take(over_us, f.WorkerGone(INSTANCE, endpoint, self._connections.pop(endpoint)))
+        self._run = measured
+        return over_us + SECOND_US
+
+    def _roomy(self, requirements: Properties) -> Properties:
+        """What a worker offers that runs any number of jobs with these requirements."""
+        minimum = PropertyKind.MINIMUM
+        return tuple((name, ROOMY if self._config.kind_of(name) is minimum else value) for name, value in requirements)
+
+    def _connect(self, machines: Iterable[tuple[str, Properties]]) -> None:
+        for number, (name, properties) in enumerate(machines, start=1):
+            self._connections[name] = number
+            self._take(self._start_us, f.WorkerConnected(INSTANCE, name, number, number, properties))
+
     def _play(self) -> None:
-        jobs, ends = self._workload.jobs, self._ends
+        jobs, ends, start_us = self._run.workload.jobs, self._ends, self._start_us
         requirements = {asked: canonical_requirements(asked) for asked in dict.fromkeys(j.requirements for j in jobs)}
         arrived = 0
         while arrived < len(jobs) or ends:
-            if arrived == len(jobs) or (ends and ends[0][0] <= START_US + jobs[arrived].arrival_us):
+            if arrived == len(jobs) or (ends and ends[0][0] <= start_us + jobs[arrived].arrival_us):
                 now_us, _, number, dispatch_id, endpoint = heappop(ends)
-                self._run.ended_us[number] = now_us - START_US
+                self._run.ended_us[number] = now_us - start_us
                 self._take(
                     now_us, f.ActionFinished(INSTANCE, endpoint, self._connections[endpoint], dispatch_id, exit_code=0)
                 )
@@ -117,7 +156,7 @@ class World:
                 job = jobs[arrived]
                 self._jobs[self._offset] = arrived
                 self._take(
-                    START_US + job.arrival_us,
+                    start_us + job.arrival_us,
                     f.ActionQueued(
                         INSTANCE,
                         str(arrived),
@@ -156,16 +195,19 @@ class World:
                 case e.HoldReleased():
                     run.hold_ends[event.reason] += 1
                     run.held_us += event.held_us
+                case e.WorkerDisconnected() if event.endpoint not in self._connections:
+                    pass  # its part is over
                 case e.OperationRequeued() | e.FactRejected() | e.WorkerDisconnected():
                     raise SimulationStuck(f"in a world without faults the core emitted {event}")
         return answers
 
     def _started(self, now_us: int, event: e.OperationDispatched) -> f.Fact:
         number = self._jobs[event.operation_id]
-        run, job = self._run, self._workload.jobs[number]
+        run = self._run
+        job = run.workload.jobs[number]
         if run.started_us[number] >= 0:
             raise SimulationStuck(f"{job.name} was dispatched twice: {event}")
-        run.started_us[number] = now_us - START_US
+        run.started_us[number] = now_us - self._start_us
         run.workers[number] = event.endpoint
         run.backfilled += event.backfilled
         heappush(self._ends, (now_us + job.run_us, event.seq, number, event.dispatch_id, event.endpoint))

@@ -98,6 +98,7 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
 IN_PARTS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("QueueOrder", "time_us"): st.integers(-(2**62), 2**62),
     ("HoldCandidate", "running"): st.integers(0, 2**32 - 1),
+    ("DrainBasis", "runs"): st.integers(0, 2**32 - 1),
     ("HoldExclusionCount", "workers"): st.integers(0, 2**32 - 1),
 }
 

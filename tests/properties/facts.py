@@ -36,7 +36,8 @@ CONFIGS = (
     '"unsatisfiable_action_timeout_s":4,"no_worker_action_timeout_s":3,"compatible_builds":["","b1"]}',
     '{"kind":"simple","allocation_strategy":"best_fit","memory_escalation":{"ladder_kib":[2000,4000]},'
     '"hold":{"kind":"shortfall","after_s":0,"max_hold_s":9},"live_memory_veto":"memory_kib"}',
-    '{"kind":"simple","allocation_strategy":"least_loaded","hold":{"kind":"shortfall","after_s":0},"dispatch_ack_timeout_s":5}',
+    '{"kind":"simple","allocation_strategy":"least_loaded","hold":{"kind":"drain_time","after_s":0,"min_runs":1,"last_runs":5},'
+    '"dispatch_ack_timeout_s":5}',
     '{"kind":"simple","hold":{"kind":"backfill","after_s":1},"fair_share":{"between":"invocation"}}',
     '{"kind":"cache_lookup","scheduler":{"kind":"historical_resource","scheduler":{"kind":"property_modifier","modifications":'
     '[{"kind":"remove","name":"flavour"},{"kind":"add","name":"zone","value":"a"}],"scheduler":{"kind":"simple",'

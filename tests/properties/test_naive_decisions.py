@@ -32,6 +32,8 @@ HOLDS = (
     '{"kind":"backfill","after_s":0}',
     '{"kind":"backfill","after_s":0,"max_hold_s":3,"spare_last":true}',
     '{"kind":"backfill","after_s":1}',
+    '{"kind":"drain_time","after_s":0,"min_runs":2,"last_runs":8}',
+    '{"kind":"drain_time","after_s":1,"min_runs":1,"max_hold_s":4,"spare_last":true}',
 )
 REST = (
     '"supported_platform_properties":{"zone":"exact"}',

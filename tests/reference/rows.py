@@ -52,6 +52,7 @@ def rows_of(shard: Shard) -> dict[str, Any]:
                     instance.hold.made_at_us,
                     instance.hold.waited_us,
                 ),
+                "durations": (instance.durations.last_runs, instance.durations.rows()),
                 "paused": instance.paused,
                 "finished": [(seq, at_us, op.operation_id) for seq, at_us, op in instance.finished],
                 "by_client": {client: op.operation_id for client, op in instance.by_client.items()},

@@ -11,6 +11,7 @@ from streams.event_tail import tail
 from streams.export import (
     BeginsLater,
     DamagedExport,
+    ExportBusy,
     ExportLog,
     ExportWriter,
     NotAnExport,
@@ -174,6 +175,7 @@ async def test_an_export_that_was_not_finished_is_none_and_the_next_one_takes_it
     records = log.records(E0)
     writer = ExportWriter(tmp_path, cluster_id="recorded", topics={}, shards={}, segment_bytes=2_000)
     writer.add(E0, records)
+    writer.close()
     left = sorted(tmp_path.glob("*/*.zst"))
     assert left, "nothing was written before the end, so nothing can be left over"
     with pytest.raises(NotAnExport, match=r"manifest\.json"):
@@ -191,6 +193,9 @@ async def test_an_export_that_dies_while_it_is_continued_stays_what_it_was(tmp_p
     await write_directory(log, tmp_path, {E0: records[:half]}, spans={E0: (0, records[half].offset)})
     writer = ExportWriter(tmp_path, cluster_id="recorded", topics=topics, shards={}, segment_bytes=2_000)
     writer.add(E0, records[half:])
+    with pytest.raises(ExportBusy):
+        await write_directory(log, tmp_path, {})
+    writer.close()
     assert await read_all(ExportLog(tmp_path), E0) == records[:half]
     await write_directory(
         log, tmp_path, {E0: records[half:]}, spans={E0: (records[half].offset, records[-1].offset + 2)}

@@ -507,8 +507,22 @@ class HoldExclusionCount(_message.Message):
     workers: int
     def __init__(self, exclusion: _Optional[_Union[_reasons_pb2.HoldExclusion, str]] = ..., workers: _Optional[int] = ...) -> None: ...
 
+class DrainBasis(_message.Message):
+    __slots__ = ("source", "kind", "samples", "runs", "last_end_us")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    LAST_END_US_FIELD_NUMBER: _ClassVar[int]
+    source: _reasons_pb2.DurationSource
+    kind: str
+    samples: int
+    runs: int
+    last_end_us: int
+    def __init__(self, source: _Optional[_Union[_reasons_pb2.DurationSource, str]] = ..., kind: _Optional[str] = ..., samples: _Optional[int] = ..., runs: _Optional[int] = ..., last_end_us: _Optional[int] = ...) -> None: ...
+
 class HoldMade(_message.Message):
-    __slots__ = ("instance", "operation_id", "endpoint", "requirement_id", "waited_us", "overtaken_by", "candidates", "more_candidates", "excluded", "free_at_us")
+    __slots__ = ("instance", "operation_id", "endpoint", "requirement_id", "waited_us", "overtaken_by", "candidates", "more_candidates", "excluded", "free_at_us", "basis")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
@@ -519,6 +533,7 @@ class HoldMade(_message.Message):
     MORE_CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     EXCLUDED_FIELD_NUMBER: _ClassVar[int]
     FREE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    BASIS_FIELD_NUMBER: _ClassVar[int]
     instance: str
     operation_id: int
     endpoint: str
@@ -529,10 +544,11 @@ class HoldMade(_message.Message):
     more_candidates: int
     excluded: _containers.RepeatedCompositeFieldContainer[HoldExclusionCount]
     free_at_us: int
-    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., requirement_id: _Optional[int] = ..., waited_us: _Optional[int] = ..., overtaken_by: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[HoldExclusionCount, _Mapping]]] = ..., free_at_us: _Optional[int] = ...) -> None: ...
+    basis: _containers.RepeatedCompositeFieldContainer[DrainBasis]
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., requirement_id: _Optional[int] = ..., waited_us: _Optional[int] = ..., overtaken_by: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[HoldExclusionCount, _Mapping]]] = ..., free_at_us: _Optional[int] = ..., basis: _Optional[_Iterable[_Union[DrainBasis, _Mapping]]] = ...) -> None: ...
 
 class HoldMoved(_message.Message):
-    __slots__ = ("instance", "operation_id", "from_endpoint", "to_endpoint", "cause", "candidates", "more_candidates", "excluded", "free_at_us")
+    __slots__ = ("instance", "operation_id", "from_endpoint", "to_endpoint", "cause", "candidates", "more_candidates", "excluded", "free_at_us", "basis")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
@@ -542,6 +558,7 @@ class HoldMoved(_message.Message):
     MORE_CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     EXCLUDED_FIELD_NUMBER: _ClassVar[int]
     FREE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    BASIS_FIELD_NUMBER: _ClassVar[int]
     instance: str
     operation_id: int
     from_endpoint: str
@@ -551,7 +568,8 @@ class HoldMoved(_message.Message):
     more_candidates: int
     excluded: _containers.RepeatedCompositeFieldContainer[HoldExclusionCount]
     free_at_us: int
-    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., from_endpoint: _Optional[str] = ..., to_endpoint: _Optional[str] = ..., cause: _Optional[_Union[_reasons_pb2.HoldMove, str]] = ..., candidates: _Optional[_Iterable[_Union[HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[HoldExclusionCount, _Mapping]]] = ..., free_at_us: _Optional[int] = ...) -> None: ...
+    basis: _containers.RepeatedCompositeFieldContainer[DrainBasis]
+    def __init__(self, instance: _Optional[str] = ..., operation_id: _Optional[int] = ..., from_endpoint: _Optional[str] = ..., to_endpoint: _Optional[str] = ..., cause: _Optional[_Union[_reasons_pb2.HoldMove, str]] = ..., candidates: _Optional[_Iterable[_Union[HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[HoldExclusionCount, _Mapping]]] = ..., free_at_us: _Optional[int] = ..., basis: _Optional[_Iterable[_Union[DrainBasis, _Mapping]]] = ...) -> None: ...
 
 class HoldReleased(_message.Message):
     __slots__ = ("instance", "operation_id", "endpoint", "reason", "held_us")

@@ -156,6 +156,16 @@ class HoldExclusion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HOLD_EXCLUSION_LAST: _ClassVar[HoldExclusion]
     HOLD_EXCLUSION_UNKNOWN_DURATION: _ClassVar[HoldExclusion]
 
+class DurationSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DURATION_SOURCE_UNSPECIFIED: _ClassVar[DurationSource]
+    DURATION_SOURCE_MNEMONIC: _ClassVar[DurationSource]
+    DURATION_SOURCE_TARGET: _ClassVar[DurationSource]
+    DURATION_SOURCE_REQUIREMENT: _ClassVar[DurationSource]
+    DURATION_SOURCE_PRODUCER: _ClassVar[DurationSource]
+    DURATION_SOURCE_EVERY_RUN: _ClassVar[DurationSource]
+    DURATION_SOURCE_UNKNOWN: _ClassVar[DurationSource]
+
 class CacheAnswer(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CACHE_ANSWER_UNSPECIFIED: _ClassVar[CacheAnswer]
@@ -360,6 +370,13 @@ HOLD_EXCLUSION_UNFIT: HoldExclusion
 HOLD_EXCLUSION_IDLE: HoldExclusion
 HOLD_EXCLUSION_LAST: HoldExclusion
 HOLD_EXCLUSION_UNKNOWN_DURATION: HoldExclusion
+DURATION_SOURCE_UNSPECIFIED: DurationSource
+DURATION_SOURCE_MNEMONIC: DurationSource
+DURATION_SOURCE_TARGET: DurationSource
+DURATION_SOURCE_REQUIREMENT: DurationSource
+DURATION_SOURCE_PRODUCER: DurationSource
+DURATION_SOURCE_EVERY_RUN: DurationSource
+DURATION_SOURCE_UNKNOWN: DurationSource
 CACHE_ANSWER_UNSPECIFIED: CacheAnswer
 CACHE_ANSWER_HIT: CacheAnswer
 CACHE_ANSWER_MISS: CacheAnswer

@@ -266,7 +266,7 @@ class WorkerRow(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., boot_epoch: _Optional[int] = ..., connection_id: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.Property, _Mapping]]] = ..., max_inflight: _Optional[int] = ..., build: _Optional[str] = ..., connected_at_us: _Optional[int] = ..., last_seen_us: _Optional[int] = ..., recency: _Optional[int] = ..., draining: _Optional[bool] = ..., paused: _Optional[bool] = ..., free_memory_kib: _Optional[int] = ..., running: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., dispatches: _Optional[int] = ..., admits_when_idle: _Optional[bool] = ..., lent_kib: _Optional[int] = ..., idle_free_kib: _Optional[int] = ..., idle_declined_kib: _Optional[int] = ..., resume_at_kib: _Optional[int] = ..., blobs_url: _Optional[str] = ...) -> None: ...
 
 class HoldRow(_message.Message):
-    __slots__ = ("operation_id", "endpoint", "requirement_id", "made_at_us", "waited_us", "overtaken_by", "free_at_us", "candidates", "more_candidates", "excluded", "moves", "moved", "moved_at_us")
+    __slots__ = ("operation_id", "endpoint", "requirement_id", "made_at_us", "waited_us", "overtaken_by", "free_at_us", "candidates", "more_candidates", "excluded", "moves", "moved", "moved_at_us", "basis")
     OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     REQUIREMENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -280,6 +280,7 @@ class HoldRow(_message.Message):
     MOVES_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
     MOVED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    BASIS_FIELD_NUMBER: _ClassVar[int]
     operation_id: int
     endpoint: str
     requirement_id: int
@@ -293,7 +294,8 @@ class HoldRow(_message.Message):
     moves: int
     moved: _reasons_pb2.HoldMove
     moved_at_us: int
-    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., requirement_id: _Optional[int] = ..., made_at_us: _Optional[int] = ..., waited_us: _Optional[int] = ..., overtaken_by: _Optional[int] = ..., free_at_us: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[_events_pb2.HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[_events_pb2.HoldExclusionCount, _Mapping]]] = ..., moves: _Optional[int] = ..., moved: _Optional[_Union[_reasons_pb2.HoldMove, str]] = ..., moved_at_us: _Optional[int] = ...) -> None: ...
+    basis: _containers.RepeatedCompositeFieldContainer[_events_pb2.DrainBasis]
+    def __init__(self, operation_id: _Optional[int] = ..., endpoint: _Optional[str] = ..., requirement_id: _Optional[int] = ..., made_at_us: _Optional[int] = ..., waited_us: _Optional[int] = ..., overtaken_by: _Optional[int] = ..., free_at_us: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[_events_pb2.HoldCandidate, _Mapping]]] = ..., more_candidates: _Optional[int] = ..., excluded: _Optional[_Iterable[_Union[_events_pb2.HoldExclusionCount, _Mapping]]] = ..., moves: _Optional[int] = ..., moved: _Optional[_Union[_reasons_pb2.HoldMove, str]] = ..., moved_at_us: _Optional[int] = ..., basis: _Optional[_Iterable[_Union[_events_pb2.DrainBasis, _Mapping]]] = ...) -> None: ...
 
 class HoldCount(_message.Message):
     __slots__ = ("reason", "count", "held_us")

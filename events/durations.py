@@ -1,0 +1,151 @@
+"""How long runs have taken, by kind of action: a fold of the log, which the hold by drain time asks (deciding/draining.py).
+
+The kind of an action is its mnemonic, where it names none its target, else the requirements it ran with. Of each kind the last so many
+runs count, each as one of eight steps to a doubling of time, so a duration is known to a sixteenth. Whole numbers only, bounded in kinds
+and in runs, and the same from the same events: a replay has the same history.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from typing import TYPE_CHECKING
+
+from events.reasons import DurationSource
+
+if TYPE_CHECKING:  # rows hold durations
+    from events.state import Dispatch
+
+MOST_KINDS = 512
+"""Kinds an instance remembers; past it the one goes whose last run ended longest ago."""
+
+STEP_BITS = 3
+"""Steps to a doubling of time, as a power of two."""
+
+Kind = tuple[DurationSource, str]
+"""What the durations are of: by what the kind is named, and its name."""
+
+
+def kind_of(dispatch: "Dispatch") -> Kind:
+    """The kind of action that runs."""
+    operation = dispatch.operation
+    if operation.mnemonic:
+        return DurationSource.MNEMONIC, operation.mnemonic
+    if operation.target_id:
+        return DurationSource.TARGET, operation.target_id
+    return DurationSource.REQUIREMENT, str(dispatch.demand.requirement_id)
+
+
+def step_of(duration_us: int) -> int:
+    """The step a duration counts as: exact below 16 us, then eight to a doubling."""
+    shift = max(0, duration_us.bit_length() - STEP_BITS - 1)
+    return (shift << STEP_BITS) + (duration_us >> shift)
+
+
+def middle_us(step: int) -> int:
+    """The duration that a step stands for."""
+    shift = max(0, (step >> STEP_BITS) - 1)
+    return ((step - (shift << STEP_BITS)) << shift) + (1 << shift >> 1)
+
+
+class Known:
+    """Durations in order, made to be asked how long a run goes on that has gone so long."""
+
+    __slots__ = ("_middles", "_over", "_sums", "samples")
+
+    def __init__(self, counts: dict[int, int]) -> None:
+        steps = sorted(counts)
+        self._middles = [middle_us(step) for step in steps]
+        self._over = [0]  # from the end: runs that took so long or longer, and their durations added up
+        self._sums = [0]
+        for step, middle in zip(reversed(steps), reversed(self._middles), strict=True):
+            self._over.append(self._over[-1] + counts[step])
+            self._sums.append(self._sums[-1] + counts[step] * middle)
+        self.samples = self._over[-1]
+
+    def left_us(self, ran_us: int) -> int:
+        """The mean of what is left of the runs that took longer than `ran_us`.
+
+        One that has gone longer than all of them is expected to go as long again: whatever it does, it is none of those.
+        """
+        longer = len(self._middles) - bisect_right(self._middles, ran_us)
+        return self._sums[longer] // self._over[longer] - ran_us if longer else ran_us
+
+
+class _Window:
+    """The last runs of one kind: their steps, oldest first, and how many there are of each."""
+
+    __slots__ = ("counts", "known", "steps")
+
+    def __init__(self) -> None:
+        self.steps: deque[int] = deque()
+        self.counts: dict[int, int] = {}
+        self.known: Known | None = None  # derived; None: runs ended since
+
+    def forget_first(self) -> None:
+        step = self.steps.popleft()
+        if self.counts[step] == 1:
+            del self.counts[step]
+        else:
+            self.counts[step] -= 1
+
+
+class Durations:
+    """What is remembered of the runs of an instance. Changed by `evolve` only."""
+
+    __slots__ = ("_every", "_windows", "last_runs")
+
+    def __init__(self, last_runs: int) -> None:
+        self.last_runs = last_runs
+        self._windows: dict[Kind, _Window] = {}  # that whose last run ended longest ago first
+        self._every: Known | None = None  # derived
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Durations) and self.rows() == other.rows()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def rows(self) -> tuple[tuple[Kind, tuple[int, ...]], ...]:
+        """Everything remembered: the steps of each kind's last runs, oldest first; the kind whose last run ended longest ago first."""
+        return tuple((kind, tuple(window.steps)) for kind, window in self._windows.items())
+
+    def add(self, kind: Kind, duration_us: int) -> None:
+        """A run of this kind has ended after `duration_us`."""
+        window = self._windows.pop(kind, None)
+        if window is None:
+            window = _Window()
+            if len(self._windows) >= MOST_KINDS:
+                del self._windows[next(iter(self._windows))]
+        self._windows[kind] = window
+        step = step_of(duration_us)
+        window.steps.append(step)
+        window.counts[step] = window.counts.get(step, 0) + 1
+        if len(window.steps) > self.last_runs:
+            window.forget_first()
+        window.known = self._every = None
+
+    def keep(self, last_runs: int) -> None:
+        """Remember so many runs of each kind from now on."""
+        self.last_runs = last_runs
+        for window in self._windows.values():
+            while len(window.steps) > last_runs:
+                window.forget_first()
+            window.known = None
+        self._every = None
+
+    def of(self, kind: Kind) -> Known | None:
+        """The durations of one kind; None where no run of it is remembered."""
+        window = self._windows.get(kind)
+        if window is None:
+            return None
+        if window.known is None:
+            window.known = Known(window.counts)
+        return window.known
+
+    def of_all(self) -> Known:
+        """The durations of all kinds together."""
+        if self._every is None:
+            counts: dict[int, int] = {}
+            for window in self._windows.values():
+                for step, count in window.counts.items():
+                    counts[step] = counts.get(step, 0) + count
+            self._every = Known(counts)
+        return self._every
