@@ -15,8 +15,8 @@ OFF: Final = ("off", "none", "null")
 MOST_SWEPT: Final = 64
 """Values that one sweep compares."""
 
-DEFAULT_HOLD: Final = "shortfall"
-"""What a hold is that is switched on by one of its options alone."""
+DEFAULT_HOLD: Final = {"kind": "shortfall", "after_s": 60}
+"""What a hold is that is switched on by one of its options alone, as far as its kind cannot do without."""
 
 
 class BadSetting(HeadwayError):
@@ -59,7 +59,8 @@ def changed(config_json: str, settings: Sequence[Setting]) -> str:
     """The canonical text of a configuration with the settings put in, in order.
 
     A path begins at the scheduler that has its first option: mostly the innermost one, so `hold.after_s` also reaches through decorators;
-    `scheduler.…` goes there step by step. A hold whose kind changes keeps the options that the new kind has.
+    `scheduler.…` goes there step by step. A hold whose kind changes keeps the options that the new kind has; one that is switched on by an
+    option alone is otherwise as `DEFAULT_HOLD`.
 
     Raises:
         BadSetting: a path leads through something that has no options.
@@ -116,7 +117,7 @@ def _put(level: dict[str, Any], path: Sequence[str], value: Any) -> None:
 def _complete_holds(raw: dict[str, Any]) -> None:
     hold = raw.get("hold")
     if isinstance(hold, dict):
-        hold.setdefault("kind", DEFAULT_HOLD)
+        hold.setdefault("kind", DEFAULT_HOLD["kind"])
         raw["hold"] = _of_kind(hold)
     if isinstance(raw.get("scheduler"), dict):
         _complete_holds(raw["scheduler"])
@@ -129,7 +130,8 @@ def _of_kind(hold: dict[str, Any]) -> dict[str, Any]:
     if own is None:
         return hold
     known = {name for model in kinds.values() for name in model.model_fields}
-    return {name: value for name, value in hold.items() if name in own.model_fields or name not in known}
+    needed = {name: value for name, value in DEFAULT_HOLD.items() if own.model_fields[name].is_required()}
+    return {**needed, **{name: value for name, value in hold.items() if name in own.model_fields or name not in known}}
 
 
 def sweep_of(text: str) -> list[Setting]:
