@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from events.config import AllocationStrategy
-from streams.cli.main import Failure
+from streams.cli.main import Failure, version
 from streams.cli.output import Column, emit, note, output_option, progress
 from streams.simulate.made import FARM_CORES, FARM_WORKERS, farm, scene
 from streams.simulate.openb import load_folder
 from streams.simulate.policies import AFTER_S, Policy, configuration
+from streams.simulate.recording import Recording
 from streams.simulate.shaking import shakes
 from streams.simulate.study import answer_of, compare_farm, figures_over, scene_row
 from streams.simulate.swf import load_swf
 from streams.simulate.workload import Workload, from_openb, from_swf, uniform_machines
-from streams.simulate.world import World
+from streams.simulate.world import INSTANCE, World
+from streams.topics import EVENTS
 
 FARM, SCENE = "farm", "scene"
 FARM_SEEDS: Final = 10
@@ -61,6 +64,13 @@ SCENE_RUNS: Final = (
     "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="What is drawn, is drawn from it."
 )
 @click.option("--leave-out-unfit", is_flag=True, help="Leave out the jobs that no worker could run.")
+@click.option(
+    "--export",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the run as an exported log, which readers take with --file. For one run under one policy.",
+)
 @output_option
 def command(
     trace: str,
@@ -72,6 +82,7 @@ def command(
     shake: int | None,
     seed: int,
     leave_out_unfit: bool,
+    directory: Path | None,
     output: str,
 ) -> None:
     """Simulate a workload on the production core, on a virtual clock.
@@ -91,9 +102,12 @@ def command(
     prints the same.
     """
     chosen = AllocationStrategy(strategy)
+    if directory is not None and (shake is not None or (policy is None and trace in (FARM, SCENE))):
+        raise click.UsageError("--export writes one run: give --policy, and leave --shake out")
     if trace == SCENE:
         _refuse(trace, workers=workers, cores=cores)
-        _tell_scene(policy, chosen, after_s, shake, seed, output)
+        with _recording(directory) as recording:
+            _tell_scene(policy, chosen, after_s, shake, seed, output, recording)
         return
     if trace == FARM:
         seeds = range(seed, seed + (shake or (1 if policy else FARM_SEEDS)))
@@ -110,8 +124,8 @@ def command(
         workloads = shakes(whole, shake, seed) if shake else iter([whole])
     named = Policy(policy or Policy.NONE)
     config = configuration(named, after_s=after_s, strategy=chosen)
-    with progress("simulating", shake or 1) as advance:
-        figures = figures_over(workloads, config, advance)
+    with _recording(directory) as recording, progress("simulating", shake or 1) as advance:
+        figures = figures_over(workloads, config, advance, recording)
     head = {"trace": Path(trace).name, "policy": named.value, "strategy": strategy, **_asked(shake, seed)}
     if config.hold is not None:
         head["after_s"] = config.hold.after_s
@@ -135,6 +149,19 @@ def _recorded(path: Path, workers: int | None, cores: int | None, leave_out: boo
             f"--cores C is needed: the trace does not say how large a worker is; its largest job asks for {most} processors"
         )
     return from_swf(path, jobs, skipped, uniform_machines(workers or 1, cores), leave_out=leave_out)
+
+
+@contextmanager
+def _recording(directory: Path | None) -> Iterator[Recording | None]:
+    """Where a run is written down, finished when it ended well; None without a directory."""
+    if directory is None:
+        yield None
+        return
+    recording = Recording(directory, INSTANCE, made_by=f"headway {version()} simulate")
+    yield recording
+    manifest = recording.finish()
+    events = sum(segment.count for segment in manifest.segments if segment.topic == EVENTS)
+    note(f"{directory}: {events} events; read them with --file {directory}")
 
 
 def _farms(seeds: range, workers: int, cores: int) -> Iterator[Workload]:
@@ -179,6 +206,7 @@ def _tell_scene(
     shake: int | None,
     seed: int,
     output: str,
+    recording: Recording | None,
 ) -> None:
     wanted = SCENE_RUNS if policy is None else ((Policy(policy), strategy),)
     seeds = range(seed, seed + (shake or 1))
@@ -186,7 +214,8 @@ def _tell_scene(
     with progress("simulating", len(wanted) * len(seeds)) as advance:
         for each in seeds:
             for named, chosen in wanted:
-                run = World(scene(each), configuration(named, after_s=after_s, strategy=chosen)).run()
+                config = configuration(named, after_s=after_s, strategy=chosen)
+                run = World(scene(each), config, recording=recording).run()
                 advance(1)
                 rows.append({"policy": named.value, "strategy": chosen.value, "seed": each, **scene_row(run)})
     if output == "json":

@@ -153,10 +153,13 @@ class ExportWriter:
         """Add records of a partition, in offset order, behind those it has.
 
         A record of the event topic that is no event is kept as it stands: whoever reads the export says what is wrong with it.
+
+        Raises UnlikeExport where one lies before the end of what the directory has.
         """
         for record in records:
             segment = self._open.get(at)
             if segment is None:
+                self._check_behind(at, record.offset)
                 segment = self._open[at] = _Open()
                 segment.first = record
             segment.raw += delimited(record)
@@ -166,6 +169,14 @@ class ExportWriter:
                 self._note_event(at, segment, record.value)
             if len(segment.raw) >= self._segment_bytes:
                 self._close(at)
+
+    def _check_behind(self, at: Partition, offset: int) -> None:
+        """A segment that begins before the end of another would take the other's place."""
+        end = max((one.last_offset + 1 for one in self._segments if one.at == at), default=0)
+        if offset < max(end, self.end_of(at) or 0):
+            raise UnlikeExport(
+                self.directory, f"its {at[0]}[{at[1]}] ends at offset {end}, what is to be added begins at {offset}"
+            )
 
     def _note_event(self, at: Partition, segment: _Open, value: bytes) -> None:
         try:

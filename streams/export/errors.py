@@ -20,7 +20,7 @@ class NotAnExport(StreamError):
         self.directory = directory
         super().__init__(
             f"{directory} holds no export: {why}",
-            remedy="Name a directory that `headway export` has finished; run one that was interrupted again",
+            remedy="Name a directory that `headway export` or `headway simulate --export` has finished; run one that was interrupted again",
         )
 
 

@@ -4,5 +4,6 @@
 * `workload` is what a run gets: jobs and machines in the core's own terms.
 * `policies` are configurations by name.
 * `world` runs a workload: every arrival and end is a fact for `events.decide`, every placement it makes is taken.
+* `recording` writes a run down as an exported log.
 * `figures` are what a run comes to; `study` runs several and compares.
 """

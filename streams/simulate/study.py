@@ -9,6 +9,7 @@ from events.config import AllocationStrategy, SimpleScheduler
 from streams.simulate.figures import DIGITS, Figures, figures_of, ranges_of
 from streams.simulate.made import SCENE_STREAM_S
 from streams.simulate.policies import Policy, configuration
+from streams.simulate.recording import Recording
 from streams.simulate.workload import Workload
 from streams.simulate.world import Run, World
 
@@ -21,11 +22,16 @@ def silent(count: int) -> None:
     """Told of finished runs, says nothing."""
 
 
-def figures_over(workloads: Iterable[Workload], config: SimpleScheduler, told: Told = silent) -> list[Figures]:
-    """The figures of each workload under `config`, in order; `told` is called with 1 after each. One workload at a time is kept."""
+def figures_over(
+    workloads: Iterable[Workload], config: SimpleScheduler, told: Told = silent, recording: Recording | None = None
+) -> list[Figures]:
+    """The figures of each workload under `config`, in order; `told` is called with 1 after each. One workload at a time is kept.
+
+    A `recording` goes with a single workload.
+    """
     found = []
     for workload in workloads:
-        found.append(figures_of(World(workload, config).run()))
+        found.append(figures_of(World(workload, config, recording=recording).run()))
         told(1)
     return found
 

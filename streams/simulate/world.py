@@ -27,6 +27,7 @@ from events.indexing import build_indexes
 from events.reasons import HoldEnd
 from events.state import Instance, Shard
 from events.values import Properties
+from streams.simulate.recording import LEADER_EPOCH, Recording
 from streams.simulate.workload import CPU, Workload
 
 INSTANCE = "main"
@@ -72,11 +73,19 @@ class World:
     """One run of a workload under a configuration. `run` may be called once.
 
     With `history` its jobs run first, each as it arrives, on workers of their own that are large enough for all and gone when the workload
-    begins: what the log then says of durations is what it would say after that history, and nothing waits for anything.
+    begins: what the log then says of durations is what it would say after that history, and nothing waits for anything. A `recording` is
+    told every fact and event.
     """
 
-    def __init__(self, workload: Workload, config: SimpleScheduler, history: Workload | None = None) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        config: SimpleScheduler,
+        history: Workload | None = None,
+        recording: Recording | None = None,
+    ) -> None:
         self._workload = workload
+        self._recording = recording
         self._history = history
         self._start_us = START_US  # of the workload that runs
         self._config = config.model_copy(
@@ -105,7 +114,10 @@ class World:
         Raises SimulationStuck when jobs are left that the core never placed, or a job was lost by the core.
         """
         build_indexes(self._shard)
-        elect(self._shard, leader_epoch=1)
+        if self._recording is None:
+            elect(self._shard, leader_epoch=LEADER_EPOCH)
+        else:
+            self._recording.elect(self._shard)
         self._take(START_US, f.Configured(INSTANCE, canonical_config(self._config)))
         if self._history is not None:
             self._start_us = self._learn(self._history)
@@ -180,6 +192,8 @@ class World:
         """Let the core decide one fact; what the workers answer at once."""
         caused = decide(self._shard, fact, offset=self._offset, append_us=now_us)
         self._offset += 1
+        if self._recording is not None:
+            self._recording.take(fact, now_us, caused)
         run = self._run
         run.facts += 1
         run.events += len(caused)
