@@ -83,6 +83,6 @@ def _is_shared(kind: type[Any]) -> bool:
         return False
     if issubclass(kind, BaseModel) and kind.model_config.get("frozen"):
         return True
-    if is_dataclass(kind) and "__slots__" in vars(kind):
-        return bool(vars(kind)["__dataclass_params__"].frozen)
+    if "__slots__" in vars(kind):
+        return is_dataclass(kind) and bool(vars(kind)["__dataclass_params__"].frozen)
     raise TypeError(f"a {kind.__name__} in a row: say here how it is copied")

@@ -24,6 +24,10 @@ FIELDS: Final[dict[type, tuple[str, ...]]] = {
 """What counts as a decision, and which fields make two of them the same. Ids that depend on `seq` are none of them."""
 
 
+NOT_OURS: Final = 0
+"""The operation of a kill that is about no operation: a worker named a dispatch that never was, or is over."""
+
+
 class Decision(NamedTuple):
     """One decision of a history: when it fell, its kind, what it says by `FIELDS`, and its `seq` there."""
 
@@ -49,7 +53,7 @@ def decisions_in(events: Iterable[e.Event]) -> Iterator[Decision]:
     """The decisions among events, in order."""
     for event in events:
         names = FIELDS.get(type(event))
-        if names is not None:
+        if names is not None and getattr(event, "operation_id", None) != NOT_OURS:
             yield Decision(event.at_us, type(event), tuple(getattr(event, name) for name in names), event.seq)
 
 

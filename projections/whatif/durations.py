@@ -63,7 +63,9 @@ class Courses:
                 if end is not None and _exited(end):
                     whole.append((attempt, end.at_us - attempt.dispatched_at_us))
                     self._by_kind.setdefault(attempt.kind, []).append(whole[-1][1])
-        self._exchanged = _exchange(whole) if exchanged else {}
+        # What ran already as the window began is given, like the state it began in.
+        begun = [(attempt, run_us) for attempt, run_us in whole if attempt.dispatch_id > record.base.seq]
+        self._exchanged = _exchange(begun) if exchanged else {}
         self._any_us = _median(run_us for runs in self._by_kind.values() for run_us in runs)
         self._median_us: dict[str, int | None] = {}
         self._accept_us = _median(accepts) or 0
@@ -113,11 +115,11 @@ class Courses:
         return self._any_us, Source.UNKNOWN if self._any_us is None else Source.ANY
 
     def _seen_us(self, attempt: Attempt) -> int:
-        """How long an attempt ran for sure that was not seen to end by itself."""
+        """What an attempt takes at least that was not seen to end by itself."""
         until_us = attempt.lost_at_us or self._record.last_at_us
         if attempt.killed_at_us:
             until_us = min(until_us, attempt.killed_at_us)
-        return max(until_us - attempt.dispatched_at_us, 0)
+        return max(until_us - attempt.dispatched_at_us, 0) + 1
 
 
 def _exited(answer: Answer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from events import events as e
@@ -70,7 +70,8 @@ class Reading:
         self._facts: list[Given] = []
         self._begun = self._over = False
         self._now_us = 0  # of the facts
-        self._ticks = 0
+        self._ticked_us = -SILENCE_US  # when the last tick came
+        self._ticked_before = 0  # gaps right before which a ticker was at work
         self._gaps: list[tuple[int, int]] = []
         self._written_off: dict[int, str] = {}
 
@@ -116,17 +117,18 @@ class Reading:
         record = self.record
         if self._now_us and append_us - self._now_us > SILENCE_US:
             self._gaps.append((self._now_us, append_us))
+            self._ticked_before += self._now_us - self._ticked_us <= SILENCE_US
         at_us = self._now_us = max(self._now_us, append_us)
         record.facts += 1
-        self._ticks += type(fact) is f.Tick
+        if type(fact) is f.Tick:
+            self._ticked_us = at_us
         if isinstance(fact, ANSWERS):
-            attempt = record.by_dispatch.get(fact.dispatch_id)
+            attempt = record.attempt_before(fact.dispatch_id, offset)
             record.answers += 1
             if attempt is not None and (attempt.instance, attempt.endpoint) == (fact.instance, fact.endpoint):
                 attempt.answers.append(Answer(at_us, offset, append_us, key, fact))
                 return
-            # About a dispatch that never was: it must not be taken for one that will have this number now.
-            fact = type(fact)(fact.instance, fact.endpoint, fact.connection_id, 0)
+            fact = replace(fact, dispatch_id=record.foreign(fact.dispatch_id))
         self._facts.append(Given(at_us, offset, append_us, key, fact, None, self._written_off.get(offset, "")))
 
     def finish(self) -> Record:
@@ -135,9 +137,8 @@ class Reading:
         record.givens = sorted((*self._facts, *self._elections), key=lambda given: given.order)
         times = (given.at_us for given in record.givens if given.at_us)  # a first election is before all time
         record.first_at_us = next(times, record.base.now_us)
-        # Without a ticker gaps say nothing: a simulation lets time pass without a fact.
-        span_us = record.last_at_us - record.first_at_us
-        if self._ticks * SILENCE_US * 2 >= span_us:
+        # Where no ticker was at work gaps say nothing: a simulation lets time pass without a fact.
+        if self._ticked_before * 2 > len(self._gaps):
             record.silences = self._gaps
         return record
 
@@ -174,7 +175,14 @@ class Reading:
 
     def _begin(self) -> None:
         self._begun = True
-        self.record.base = copy_of(self._shard)
+        record = self.record
+        record.base = copy_of(self._shard)
+        instances = record.base.instances.values()
+        workers = (worker for instance in instances for worker in instance.workers.values())
+        running = {dispatch_id for worker in workers for dispatch_id in worker.running}
+        record.by_dispatch = {
+            dispatch_id: attempt for dispatch_id, attempt in record.by_dispatch.items() if dispatch_id in running
+        }
         self.meter.begin(self._shard)
 
     def _note_run(self, event: e.Event) -> None:
@@ -191,13 +199,14 @@ class Reading:
                     operation.instance,
                     event.endpoint,
                     event.at_us,
+                    event.cause_offset,
                     kind_of(shard, operation),
                 )
                 attempts.append(attempt)
                 record.by_dispatch[event.dispatch_id] = attempt
                 if self._begun:
                     record.dispatches.append(event)
-            case e.KillRequested() if event.dispatch_id in record.by_dispatch:
+            case e.KillRequested() if event.cause != KillCause.NOT_CURRENT and event.dispatch_id in record.by_dispatch:
                 attempt = record.by_dispatch[event.dispatch_id]
                 attempt.killed_at_us = event.at_us
                 attempt.unanswered = event.cause == KillCause.UNACKNOWLEDGED
@@ -205,7 +214,7 @@ class Reading:
                 record.by_dispatch[event.dispatch_id].lost_at_us = event.at_us
             case e.OperationFinished() if not self._begun:
                 attempts = record.attempts.get(event.operation_id, [])
-                if not (attempts and attempts[-1].killed_at_us):  # else its worker still reports on it
+                if not any(attempt.killed_at_us for attempt in attempts):  # else a worker may still report on it
                     for attempt in record.attempts.pop(event.operation_id, []):
                         del record.by_dispatch[attempt.dispatch_id]
             case e.CacheLookupRequested():

@@ -20,6 +20,9 @@ from projections.whatif.decisions import Decision
 SILENCE_US: Final = 3_000_000
 """A longer gap between two facts of a log with a ticker: nobody could write (events/deciding/timing.py)."""
 
+FOREIGN: Final = 1 << 62
+"""Added to a dispatch id that never was, or was not yet: it must not be taken for one that will have this number in a new history."""
+
 ANSWERS: Final = (f.DispatchAccepted, f.DispatchDeclined, f.ActionFinished)
 """What workers say of runs."""
 
@@ -41,9 +44,9 @@ class Given(NamedTuple):
     written_off: str = ""
 
     @property
-    def order(self) -> tuple[int, int]:
-        """When it comes; an election comes after the fact at its offset."""
-        return self.at_us, self.offset + (self.fact is None)
+    def order(self) -> tuple[int, int, int]:
+        """When it comes; an election comes after the fact at its offset, be that given or an answer."""
+        return self.at_us, self.offset, int(self.fact is None)
 
 
 class Answer(NamedTuple):
@@ -66,6 +69,7 @@ class Attempt:
     instance: str
     endpoint: str
     dispatched_at_us: int
+    cause_offset: int
     kind: str
     answers: list[Answer] = field(default_factory=list)
     killed_at_us: int = 0  # 0: it was never told to stop
@@ -105,7 +109,7 @@ class Record:
     base: Shard = field(default_factory=Shard)
     givens: list[Given] = field(default_factory=list)
     attempts: dict[int, list[Attempt]] = field(default_factory=dict)  # by operation_id, in order
-    by_dispatch: dict[int, Attempt] = field(default_factory=dict)
+    by_dispatch: dict[int, Attempt] = field(default_factory=dict)  # of those, the ones that ran in the window
     dispatches: list[OperationDispatched] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     lookups_us: dict[int, int] = field(
@@ -123,6 +127,15 @@ class Record:
     rebuilt: int = 0  # facts that are gone from the log and were made again from their events
     lost: int = 0  # of those, the ones whose events do not say what they were
     answers: int = 0
+
+    def attempt_before(self, dispatch_id: int, offset: int) -> Attempt | None:
+        """The attempt of a dispatch id, as whoever wrote the fact at `offset` could know it; None: there was none yet, or it is over."""
+        attempt = self.by_dispatch.get(dispatch_id)
+        return attempt if attempt is not None and attempt.cause_offset < offset else None
+
+    def foreign(self, dispatch_id: int) -> int:
+        """The number of a dispatch that this window has no attempt of; those of before the window stand for nothing else in any history."""
+        return dispatch_id if dispatch_id <= self.base.seq else FOREIGN + dispatch_id
 
     def awake_us(self, at_us: int) -> int:
         """When somebody who wants to write at `at_us` can: then, or at the end of the outage it falls into."""

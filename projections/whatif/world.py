@@ -154,9 +154,9 @@ class World:
                         dispatch.dispatch_id,
                         dispatch.dispatched_at_us,
                         attempt,
-                        dispatch.accepted,
                     )
                     run.killed = dispatch.revoked
+                    self._let_answer(run, accepted=dispatch.accepted)
 
     def _configure(self) -> None:
         instance = self._shard.instances.get(self._instance)
@@ -189,7 +189,7 @@ class World:
             case f.Configured() if fact.instance == self._instance and self._settings:
                 fact = replace(fact, config_json=changed_if_valid(fact.config_json, self._settings))
             case f.WorkerConnected() if fact.running or self._at.get((fact.instance, fact.endpoint)):
-                fact = replace(fact, running=self._running(fact))
+                fact = replace(fact, running=self._running(fact, given.offset))
             case f.BlobsStableAcknowledged():
                 fact = replace(fact, chunk_seq=self._chunks.get(fact.chunk_seq, fact.chunk_seq))
         self._decide(fact, given.offset, given.append_us, given.key)
@@ -207,7 +207,7 @@ class World:
         self._holders.see(events)
         self._see(events)
 
-    def _answer_until(self, order: tuple[int, int]) -> None:
+    def _answer_until(self, order: tuple[int, ...]) -> None:
         """Take what is due before a moment."""
         due = self._due
         while due and due[0][:2] < order:
@@ -226,7 +226,7 @@ class World:
         if run.recorded is None:
             return  # it was told to stop here, and not there: what it said there it does not say here
         stopped = type(fact) is f.ActionFinished and fact.result == RunResult.KILLED
-        if stopped and not run.killed and not run.over and run.recorded.killed_at_us:
+        if stopped and not run.killed and not run.over and 0 < run.recorded.killed_at_us < answer.at_us:
             return  # it was told to stop there, and not here: it runs on to its modelled end
         self._position = max(self._position, answer.offset)
         self.facts.real += 1
@@ -295,7 +295,8 @@ class World:
         attempts = self._record.attempts.get(event.operation_id, ())
         own = attempts[number] if number < len(attempts) else None
         same = own is not None and (own.endpoint, own.dispatched_at_us) == (event.endpoint, event.at_us)
-        self._begin(operation, number, event.endpoint, event.dispatch_id, event.at_us, own if same else None)
+        run = self._begin(operation, number, event.endpoint, event.dispatch_id, event.at_us, own if same else None)
+        self._let_answer(run)
 
     def _begin(
         self,
@@ -305,9 +306,8 @@ class World:
         dispatch_id: int,
         began_us: int,
         recorded: Attempt | None,
-        accepted: bool = False,
     ) -> Run:
-        """A run goes on from here; what its worker will say of it is due."""
+        """A run that goes on from here; nothing of it is due yet."""
         kind = kind_of(self._shard, operation)
         course = self._courses.of(operation.operation_id, number, kind, operation.expected_duration_us)
         run = Run(operation.instance, endpoint, dispatch_id, began_us, course, recorded)
@@ -315,20 +315,29 @@ class World:
         self._at.setdefault((run.instance, endpoint), {})[dispatch_id] = run
         if recorded is not None:
             self._ids[recorded.dispatch_id] = dispatch_id
+        return run
+
+    def _let_answer(self, run: Run, *, accepted: bool = False) -> None:
+        """What its worker will say of it is due."""
+        recorded, course = run.recorded, run.course
         if recorded is not None and not self._regenerate:
             self.facts.same_runs += 1
             for answer in recorded.answers:
                 self._serial += 1
                 heappush(self._due, (answer.at_us, answer.offset, self._serial, run, answer, 0))
-            if recorded.end() is None:  # should it outlive here what ended it there
-                self._let_end(run, began_us)
-            return run
+            if recorded.end() is None and not run.killed:  # should it outlive here what ended it there
+                self._let_end(run, run.began_us)
+            return
         self.facts.runs[course.source] += 1
+        if run.killed:  # before the window
+            stopped = None if recorded is None else recorded.stopped()
+            if stopped is not None:
+                self._let_say(run, stopped.at_us, stopped.offset, stopped.fact)
+            return
         if not accepted and course.accept_us is not None:
-            accept = f.DispatchAccepted(run.instance, endpoint, 0, dispatch_id)
-            self._let_say(run, began_us + course.accept_us, course.accept_offset, accept)
-        self._let_end(run, began_us)
-        return run
+            accept = f.DispatchAccepted(run.instance, run.endpoint, 0, run.dispatch_id)
+            self._let_say(run, run.began_us + course.accept_us, course.accept_offset, accept)
+        self._let_end(run, run.began_us)
 
     def _let_end(self, run: Run, not_before_us: int) -> None:
         """Its own end is due, if it has any."""
@@ -382,7 +391,7 @@ class World:
         answer = f.CacheAnswered(instance, event.operation_id, CacheAnswer.MISS)
         self._let_say(None, event.at_us + self._courses.lookup_us, -1, answer)
 
-    def _running(self, fact: f.WorkerConnected) -> tuple[int, ...]:
+    def _running(self, fact: f.WorkerConnected, offset: int) -> tuple[int, ...]:
         """The runs that a worker lists as it connects: those of the record where they are the same, its own others where it lived on."""
         listed = dict.fromkeys(fact.running)
         instance = self._shard.instances.get(fact.instance)
@@ -394,8 +403,13 @@ class World:
             for dispatch_id, run in here.items()
             if (lived_on if run.recorded is None else run.recorded.dispatch_id in listed)
         ]
-        known = (self._ids[dispatch_id] for dispatch_id in listed if dispatch_id in self._ids)
-        return (*running, *(dispatch_id for dispatch_id in known if dispatch_id not in here))
+        for dispatch_id in listed:
+            ours = self._ids.get(dispatch_id)
+            if ours is None and self._record.attempt_before(dispatch_id, offset) is None:
+                ours = self._record.foreign(dispatch_id)
+            if ours is not None and ours not in here:  # else it is one of those above, or runs nowhere here
+                running.append(ours)
+        return tuple(running)
 
 
 def _check_taken(events: list[e.Event]) -> None:
