@@ -89,7 +89,7 @@ class Divergence:
 class Judged:
     """What was looked at so far: facts and events decided again, elections, and what was followed without being decided again.
 
-    `not_judged` are facts that are gone (retention, or before `judge_from`), `refused` those that the log refused, `written_off` those
+    `not_judged` are facts that are gone (retention), `refused` those that the log refused, `written_off` those
     on which the recorded build failed and this one fails too.
     """
 
@@ -110,7 +110,8 @@ class Redeciding:
 
     Args:
         facts_from: offset of the first fact that is there; events of older ones are followed.
-        judge_from: events below this `seq` are followed, too: they were judged before.
+        judge_from: events below this `seq` are followed and not counted: they were judged before.
+        judged: the counts of then.
 
     Attributes:
         judged: counts.
@@ -118,9 +119,9 @@ class Redeciding:
         broken: the error that every further call raises, once an event had no place in the state.
     """
 
-    def __init__(self, *, facts_from: int = 0, judge_from: int = 0) -> None:
+    def __init__(self, *, facts_from: int = 0, judge_from: int = 0, judged: Judged | None = None) -> None:
         self.facts_from, self.judge_from = facts_from, judge_from
-        self.judged = Judged()
+        self.judged = judged or Judged()
         self.builds: dict[str, int] = {}
         self.broken: CannotFollow | None = None
         self._record = Shard()
@@ -185,7 +186,9 @@ class Redeciding:
         while facts and facts[0].offset < cause:
             found += self._passed_over(facts.popleft(), offsets[0])
         fact = facts.popleft() if facts and facts[0].offset == cause else None
-        if events[0].seq < self.judge_from or (fact is None and cause < self.facts_from):
+        if events[0].seq < self.judge_from:
+            self._deciding = None
+        elif fact is None and cause < self.facts_from:
             self.judged.not_judged += 1
             self._deciding = None
         else:
@@ -245,11 +248,10 @@ class Redeciding:
         holders: Holders = NO_HOLDERS
         if any(type(event) is e.OperationDispatched and (event.holders or event.saved_bytes) for event in recorded):
             holders = RecordedHolders(recorded)
+        state = self._live()
         try:
             read = decode_fact(fact.value, fact.headers)
-            decided = decide(
-                self._live(), read, offset=fact.offset, append_us=fact.at_us, key=_key(fact), holders=holders
-            )
+            decided = decide(state, read, offset=fact.offset, append_us=fact.at_us, key=_key(fact), holders=holders)
         except Exception as failure:
             # Not passed over: it becomes a divergence, unless the recorded build failed on this fact as well.
             return [], f"{type(failure).__name__}: {failure}"
@@ -271,7 +273,7 @@ class Redeciding:
     def _elected(self, offset: int, event: e.LeaderElected) -> list[Divergence]:
         """Follow an election. Whether it was due is not in the log; when, after which fact and of which log it is, follows."""
         found: list[Divergence] = []
-        self.judged.elections += 1
+        self.judged.elections += event.seq >= self.judge_from
         self.builds.setdefault(event.build, event.seq)
         due = self._due_election(event)
         if event.seq >= self.judge_from and due != event:

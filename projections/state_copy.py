@@ -83,6 +83,6 @@ def _is_shared(kind: type[Any]) -> bool:
         return False
     if issubclass(kind, BaseModel) and kind.model_config.get("frozen"):
         return True
-    if "__slots__" in vars(kind):
+    if "__slots__" in vars(kind) and kind.__base__ is object:
         return is_dataclass(kind) and bool(vars(kind)["__dataclass_params__"].frozen)
     raise TypeError(f"a {kind.__name__} in a row: say here how it is copied")

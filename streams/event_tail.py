@@ -8,6 +8,7 @@ from typing import NamedTuple
 from events.codec import GENESIS_CHAIN, Envelope, chain_of, check_chain, envelope_of, event_of_kinds
 from events.errors import HeadwayError, SequenceBroken
 from events.events import EVENT_KINDS, Event
+from streams.errors import NoSuchTopic
 from streams.log import Follower, Log, Partition, Record
 from streams.recovery import DamagedLog
 from streams.topics import EVENTS
@@ -84,6 +85,31 @@ async def _envelope_at(follower: Follower, partition: Partition, offset: int, en
         if records:
             return envelope_of(records[0].value)
     return None
+
+
+async def last_seq(log: Log, shard: int) -> int:
+    """The seq of the newest event; 0 when there is none. Raises NoSuchTopic, NoSuchPartition, LogUnavailable."""
+    partition: Partition = (EVENTS, shard)
+    topics = await log.describe_topics()
+    if EVENTS not in topics:
+        raise NoSuchTopic(EVENTS, topics)
+    follower = await log.follow({partition: None})
+    try:
+        first = await follower.beginning_offset(partition)
+        end = await follower.end_offset(partition)
+        step, seq = 64, 0
+        while not seq and end > first:
+            begin = max(first, end - step)
+            follower.seek(partition, begin)
+            while await follower.position(partition) < end:
+                for record in (await follower.read(timeout_ms=200)).get(partition, ()):
+                    seq = max(seq, envelope_of(record.value).seq)
+            if begin == first:
+                break
+            step *= 8  # only aborted records in the last ones: look further back
+        return seq
+    finally:
+        await follower.close()
 
 
 ALL_KINDS = frozenset(EVENT_KINDS.values())

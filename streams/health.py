@@ -1,4 +1,4 @@
-"""What a decider says of itself: counters, and a small HTTP endpoint on the loopback interface that shows them.
+"""What a decider says of itself: counters, and a small HTTP endpoint on the loopback interface that shows them (a shadow's, too).
 
 GET /healthz   200 while every shard of the process follows or leads, else 503; the roles as JSON
 GET /stats     all counters of all shards as JSON
@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from aiohttp import web
 
@@ -115,6 +115,17 @@ class DeciderStats:
         return asdict(self)
 
 
+class Stats(Protocol):
+    """Counters of one shard, and where it stands."""
+
+    shard: int
+    role: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """All counters by name."""
+        ...
+
+
 class HealthEndpoint:
     """Serves the counters of a process over HTTP.
 
@@ -122,7 +133,7 @@ class HealthEndpoint:
         port: on 127.0.0.1; 0 takes a free one, which `port` then tells.
     """
 
-    def __init__(self, stats: Sequence[DeciderStats], port: int) -> None:
+    def __init__(self, stats: Sequence[Stats], port: int) -> None:
         self._stats = stats
         self.port = port
         app = web.Application()

@@ -30,6 +30,19 @@ class BadMoment(StreamError):
         )
 
 
+class NoSuchMoment(StreamError):
+    """The log has no event at a moment that was asked for."""
+
+    code: ClassVar[str] = "no-such-moment"
+    runbook: ClassVar[str] = "Past the log's end, or past damage in the log, which `headway replay` locates."
+
+    def __init__(self, shard: int, asked: str, seq: int, why: str) -> None:
+        super().__init__(
+            f"shard {shard} is known up to seq {seq}, and {asked} is asked for: {why}",
+            remedy="`headway events tail --last 1` shows the newest event; `headway replay` locates damage",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A moment: exactly one of `seq` (from 1) and `at_us` (microseconds since 1970).

@@ -13,6 +13,7 @@ from typing import Final
 
 from events.codec import envelope_of
 from events.errors import HeadwayError, SequenceBroken
+from events.events import Event
 from projections.position import Taken, take
 from projections.rows import MemoryRows
 from projections.shard_state import ShardState
@@ -65,19 +66,25 @@ async def replay(
     *,
     until_offset: int | None = None,
     until_seq: int | None = None,
+    begin: Table | None = None,
+    seen: Callable[[Table, Event], None] | None = None,
     progress: Progress = lambda count: None,
 ) -> Replayed:
     """Fold the log of a shard up to its last stable offset of now, only records below `until_offset`, or up to event `until_seq`.
 
     Damage in the log does not raise: it is what a replay is there to find.
 
+    Args:
+        begin: rows as of an event, to go on from there instead of from the first one.
+        seen: shown each event right before it is folded.
     Raises:
         LogUnavailable: the log does not answer, or stopped bringing records before its end.
         NoSuchTopic, NoSuchPartition: there is no such shard.
     """
     partition: Partition = (EVENTS, shard)
-    follower = await log.follow({partition: None})
-    found = Replayed(shard, Table(MemoryRows(), shard, kept_rows=1 << 62))
+    table = Table(MemoryRows(), shard, kept_rows=1 << 62) if begin is None else begin
+    follower = await log.follow({partition: None if begin is None else table.shard.next_offset})
+    found = Replayed(shard, table)
     begun_s = time.monotonic()
     try:
         found.first_offset = await follower.beginning_offset(partition)
@@ -85,7 +92,7 @@ async def replay(
         if until_offset is not None:
             end = min(end, until_offset)
         with without_collection():
-            await _read(follower, partition, end, until_seq, found, progress)
+            await _read(follower, partition, end, until_seq, found, seen, progress)
             found.table.flush()
     finally:
         await follower.close()
@@ -94,10 +101,16 @@ async def replay(
 
 
 async def _read(
-    follower: Follower, partition: Partition, end: int, until_seq: int | None, found: Replayed, progress: Progress
+    follower: Follower,
+    partition: Partition,
+    end: int,
+    until_seq: int | None,
+    found: Replayed,
+    seen: Callable[[Table, Event], None] | None,
+    progress: Progress,
 ) -> None:
     heard_s = time.monotonic()
-    counting = _Counting()
+    counting = _Counting(found.seq, found.table.shard.leader_epoch)
     while await follower.position(partition) < end:
         records = (await follower.read(max_records=BATCH_RECORDS, timeout_ms=200)).get(partition)
         if records:
@@ -107,7 +120,7 @@ async def _read(
                 if record.offset >= end or (until_seq is not None and found.seq >= until_seq):
                     return
                 if found.damage is None:
-                    _fold(found, partition, record)
+                    _fold(found, partition, record, seen)
                 counting.look(record)
             found.gaps = counting.gaps
             progress(found.events - before)
@@ -119,11 +132,11 @@ async def _read(
             )
 
 
-def _fold(found: Replayed, partition: Partition, record: Record) -> None:
+def _fold(found: Replayed, partition: Partition, record: Record, seen: Callable[[Table, Event], None] | None) -> None:
     shard = found.table.shard
     epoch, seq = shard.leader_epoch, shard.seq
     try:
-        taken = take(found.table, record.offset, record.value)
+        taken = take(found.table, record.offset, record.value, seen)
         if taken is Taken.GAP:
             raise SequenceBroken(
                 f"event {envelope_of(record.value).seq} follows event {seq}; those between are missing"
@@ -141,10 +154,10 @@ def _fold(found: Replayed, partition: Partition, record: Record) -> None:
 class _Counting:
     """Counts jumps of `seq` over the whole log, damaged or not; records of replaced leaders are left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, seq: int, leader_epoch: int) -> None:
         self.gaps = 0
-        self._seq = 0
-        self._epoch = 0
+        self._seq = seq
+        self._epoch = leader_epoch
 
     def look(self, record: Record) -> None:
         try:

@@ -17,6 +17,7 @@ EVENTS: Final = "headway.events.v1"
 PLACEMENTS: Final = "headway.placements.v1"
 WORKER_COMMANDS: Final = "headway.worker-commands.v1"
 DEAD_LETTERS: Final = "headway.dead-letters.v1"
+AUDIT: Final = "headway.audit.v1"
 SNAPSHOTS: Final = "headway.snapshots.v1"
 SHARDS: Final = "headway.shards.v1"
 
@@ -83,6 +84,7 @@ TOPICS: Final[tuple[TopicSpec, ...]] = (
     TopicSpec(PLACEMENTS, "endpoint", 1, 7 * _DAY_MS, "delete", 4 * _MIB, "CreateTime", _DAY_MS),
     TopicSpec(WORKER_COMMANDS, "endpoint", 1, 7 * _DAY_MS, "delete", _MIB, "CreateTime", _DAY_MS),
     TopicSpec(DEAD_LETTERS, "none", 1, 30 * _DAY_MS, "delete", 4 * _MIB, "CreateTime", _DAY_MS),
+    TopicSpec(AUDIT, "none", 1, 30 * _DAY_MS, "delete", 4 * _MIB, "CreateTime", _DAY_MS),
     TopicSpec(SNAPSHOTS, "shard/part", 1, None, "compact", 4 * _MIB, "CreateTime", _HOUR_MS),
     TopicSpec(SHARDS, "instance", 1, None, "compact", _MIB, "CreateTime", _DAY_MS),
 )
@@ -170,6 +172,7 @@ DEFAULT_TRAFFIC: Final[Mapping[str, Traffic]] = {
     PLACEMENTS: Traffic(2, 0, 0, 400),
     WORKER_COMMANDS: Traffic(0, 0, 0, 120),
     DEAD_LETTERS: Traffic(0, 0, 0, 400),
+    AUDIT: Traffic(0, 0, 0.05, 150),  # of one shadow without divergences
 }
 
 # A batch header in each of the two topics every transaction writes to, and the control batch that ends it (61 + 17 bytes).

@@ -5,6 +5,7 @@ The same rules as the core's, written plainly over rows; a test holds them again
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from events.config import AllocationStrategy
 from events.fitting import DECLINED_POOL, Demand, compile_demand
@@ -54,7 +55,12 @@ class Standings:
         self.demand: Demand = compile_demand(operation.requirement_id, pairs, self.config, self.ledger.pools)
         self.asked: dict[str, int] = {self.ledger.pools[pool]: amount for pool, amount in self.demand.amounts}
         self.held_before = _held_before(table, instance, operation)
-        self.assessed: list[Assessed] = [self.assess(worker) for worker in worker_rows(table, instance.name)]
+        self._table, self._instance = table, instance
+
+    @cached_property
+    def assessed(self) -> list[Assessed]:
+        """Every connected worker of the instance, where it stands."""
+        return [self.assess(worker) for worker in worker_rows(self._table, self._instance.name)]
 
     def assess(self, worker: WorkerRow) -> Assessed:
         """Where one worker stands."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from events import events as e
+from events.config import parse_config, resolve
 from events.reasons import HoldEnd, HoldMove, Outcome
 from projections.story.history import History, Told
 from projections.story.links import facts_events, link, reason_of, who
@@ -66,6 +67,9 @@ def described(history: History, told: Told | None) -> dict[str, Any] | None:
             found |= {"properties": list(event.properties), "no_workers": event.no_workers}
         case e.LogSilent():
             found["gap_us"] = event.gap_us
+        case e.Configured():
+            policy = resolve(parse_config(event.config_json)).base.hold
+            found["hold_policy"] = None if policy is None else policy.model_dump(mode="json")
     return found
 
 
@@ -180,10 +184,10 @@ _TELLING = (
     e.WorkerDisconnected,
     e.WorkerAdmitted,
     e.WorkerDrained,
-    e.OperationRequeued,
-    e.OperationFinished,
     e.WorkerIdleCapped,
+    e.OperationRequeued,
     e.WorkerReported,
+    e.OperationFinished,
 )
 """What best says why a worker cannot be held any more, in this order."""
 

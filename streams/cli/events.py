@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,16 +13,12 @@ from typing import Any
 
 import click
 
-from events.codec import envelope_of
 from events.events import EVENT_KINDS
 from events.jsonform import event_to_json
 from streams.cli.output import emit_line, output_option, printable
 from streams.cli.source import file_option, opened
-from streams.errors import NoSuchTopic
-from streams.event_tail import Tailed, tail
-from streams.log import Log, Partition
+from streams.event_tail import Tailed, last_seq, tail
 from streams.settings import load_settings
-from streams.topics import EVENTS
 
 ON_TOP = ("seq", "offset", "shard", "at_us", "cause_offset", "kind")
 
@@ -86,7 +82,7 @@ async def _tail(
     async with opened(load_settings(), file, client_id="headway-events") as log:
         begin = from_seq or 1
         if last is not None:
-            begin = await _last_seq(log, shard) - last + 1
+            begin = await last_seq(log, shard) - last + 1
         async with aclosing(_matching(tail(log, shard, from_seq=max(1, begin), follow=follow), kinds)) as found:
             async for tailed in found:
                 _print(tailed, output)
@@ -102,39 +98,18 @@ async def _matching(tailing: AsyncGenerator[Tailed, None], kinds: frozenset[str]
                 yield tailed
 
 
-async def _last_seq(log: Log, shard: int) -> int:
-    """The seq of the newest event; 0 when there is none."""
-    partition: Partition = (EVENTS, shard)
-    topics = await log.describe_topics()
-    if EVENTS not in topics:
-        raise NoSuchTopic(EVENTS, topics)
-    follower = await log.follow({partition: None})
-    try:
-        first = await follower.beginning_offset(partition)
-        end = await follower.end_offset(partition)
-        step, seq = 64, 0
-        while not seq and end > first:
-            begin = max(first, end - step)
-            follower.seek(partition, begin)
-            while await follower.position(partition) < end:
-                for record in (await follower.read(timeout_ms=200)).get(partition, ()):
-                    seq = max(seq, envelope_of(record.value).seq)
-            if begin == first:
-                break
-            step *= 8  # only aborted records in the last ones: look further back
-        return seq
-    finally:
-        await follower.close()
-
-
 def _print(tailed: Tailed, output: str) -> None:
     said = event_to_json(tailed.event, offset=tailed.offset, shard=tailed.shard)
     if output == "json":
         emit_line(said)
         return
     at = datetime.fromtimestamp(said["at_us"] / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    fields = " ".join(f"{name}={_plain(value)}" for name, value in said.items() if name not in ON_TOP and _says(value))
-    click.echo(printable(f"{said['seq']:>8}  {at}  {said['kind']:<22}  {fields}".rstrip()))
+    click.echo(printable(f"{said['seq']:>8}  {at}  {said['kind']:<22}  {fields_shown(said)}".rstrip()))
+
+
+def fields_shown(said: Mapping[str, Any]) -> str:
+    """The fields of an event's JSON on one line, those left out that say nothing."""
+    return " ".join(f"{name}={_plain(value)}" for name, value in said.items() if name not in ON_TOP and _says(value))
 
 
 def _says(value: Any) -> bool:

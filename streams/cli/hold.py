@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from streams.cli.output import Column, duration, output_option, show, watch_option
+from streams.cli.reading import views_option
 from streams.cli.tables import answer_age, counted
-from streams.settings import load_settings
 from streams.views import Answer, Views
 
 
@@ -20,11 +20,11 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--instance", metavar="NAME", help="Only this instance [default: all].")
+@views_option
 @output_option
 @watch_option
-def list_holds(instance: str | None, output: str, watch: float | None) -> None:
+def list_holds(views: Views, instance: str | None, output: str, watch: float | None) -> None:
     """Show who is held for whom; each instance has one hold at most. `headway explain hold` says more of one."""
-    views = Views(load_settings().views_address)
     columns = [
         Column("instance"),
         Column("id", "operation"),

@@ -9,6 +9,7 @@ import click
 from events.facts import InstancePaused, InstanceResumed
 from streams.cli.changing import change, wait_options
 from streams.cli.output import Column, output_option, show, watch_option
+from streams.cli.reading import views_option
 from streams.cli.tables import answer_age, counted, pairs_shown
 from streams.settings import load_settings
 from streams.views import Views
@@ -20,11 +21,11 @@ def command() -> None:
 
 
 @command.command("list")
+@views_option
 @output_option
 @watch_option
-def list_instances(output: str, watch: float | None) -> None:
+def list_instances(views: Views, output: str, watch: float | None) -> None:
     """Show instances with their queue, runs and fleet."""
-    views = Views(load_settings().views_address)
     columns = [
         Column("name", "instance"),
         Column("shard", align="right"),

@@ -17,10 +17,8 @@ import click
 from click.formatting import HelpFormatter
 
 from events.errors import HeadwayError
-from streams.errors import StreamError, UnknownInstance
-from streams.export.errors import DamagedExport, NotExported
+from streams.errors import StreamError
 from streams.settings import Settings
-from streams.views import NotInTable
 
 OK, FAILED, USAGE, CHECK_FAILED, NOT_FOUND = 0, 1, 2, 3, 4
 """The exit codes. A check that failed (3) is not an error of the program: something was compared and differed."""
@@ -57,10 +55,12 @@ NOUNS: dict[str, Noun] = {
     "publish": Noun("publish", "Publish facts from JSON lines."),
     "queue": Noun("queue", "List what waits, in dispatch order."),
     "replay": Noun("replay", "Fold the event log from its beginning, and check the state table against it."),
+    "shadow": Noun("shadow", "Let another build decide beside the one that leads, and say where it differs."),
     "simulate": Noun("simulate", "Simulate a workload on the core, on a virtual clock."),
     "state-table": Noun("state_table", "Run the read side: the scheduler state table and its views."),
     "status": Noun("status", "Show the broker, the shards and how much is queued and running."),
     "topics": Noun("topics", "Plan and make the topics and the shard map."),
+    "verify": Noun("verify", "Say of every recorded decision whether it follows from the facts and the rules."),
     "up": Noun("up", "Run everything on this machine: broker, topics, decider, read side."),
     "what-if": Noun("what_if", "Say what another configuration would have done with what was recorded."),
     "worker": Noun("worker", "List, drain, undrain and remove workers, or run one."),
@@ -82,21 +82,24 @@ class Failure(click.ClickException):
             click.echo(f"  {self.remedy}", file=file, err=file is None)
 
 
-_EXIT_CODES: dict[type[StreamError], int] = {
-    UnknownInstance: NOT_FOUND,
-    NotInTable: NOT_FOUND,
-    NotExported: NOT_FOUND,
-    DamagedExport: CHECK_FAILED,
+_EXIT_CODES = {
+    "unknown-instance": NOT_FOUND,
+    "not-found": NOT_FOUND,
+    "not-exported": NOT_FOUND,
+    "no-such-moment": NOT_FOUND,
+    "damaged-export": CHECK_FAILED,
+    "HW-204": CHECK_FAILED,
 }
+"""By the code of the error, so that no command brings along what it does not use: 1, but for these."""
 
 
 def failure_of(error: Exception) -> Failure:
     """What the command line says of one of Headway's own errors, and with which exit code."""
     if isinstance(error, StreamError):
-        exit_code = _EXIT_CODES.get(type(error), FAILED)
+        exit_code = _EXIT_CODES.get(error.code, FAILED)
         return Failure(error.message.rstrip(), code=error.code, remedy=error.remedy, exit_code=exit_code)
     code = error.code if isinstance(error, HeadwayError) else ""
-    return Failure(str(error).removeprefix(f"{code}: "), code=code)
+    return Failure(str(error).removeprefix(f"{code}: "), code=code, exit_code=_EXIT_CODES.get(code, FAILED))
 
 
 class Nouns(click.Group):

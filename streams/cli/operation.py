@@ -12,6 +12,7 @@ import click
 from events.facts import CancelRequested, Fact, PriorityRequested
 from streams.cli.changing import change, confirmed, wait_options
 from streams.cli.output import Column, duration, emit, note, output_option, show, size, watch_option
+from streams.cli.reading import views_option
 from streams.cli.tables import answer_age, answer_now_us, counted, pairs_shown, parse_operation
 from streams.settings import DEFAULT_INSTANCE, load_settings
 from streams.views import PAGE, Answer, Views
@@ -47,9 +48,11 @@ def filter_options(stages: tuple[str, ...]) -> Callable[[Command], Command]:
 @filter_options(STAGES)
 @click.option("--instance", metavar="NAME", help="Only of this instance [default: all].")
 @click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="At most so many.")
+@views_option
 @output_option
 @watch_option
 def list_operations(
+    views: Views,
     stage: str | None,
     client: str | None,
     mnemonic: str | None,
@@ -59,7 +62,6 @@ def list_operations(
     watch: float | None,
 ) -> None:
     """Show operations: live ones, and finished ones while they are retained."""
-    views = Views(load_settings().views_address)
     columns = [
         Column("id", "operation"),
         Column("client_operation_id", "client operation"),
@@ -89,10 +91,12 @@ def list_operations(
 @click.option("--instance", metavar="NAME", help="Where to look for a client operation id [default: everywhere].")
 @click.option("--output-tails", "--output", "tails", is_flag=True, help="Print the captured tails of its output.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@views_option
 @watch_option
-def show_operation(operation_id: str, instance: str | None, tails: bool, output: str, watch: float | None) -> None:
+def show_operation(
+    views: Views, operation_id: str, instance: str | None, tails: bool, output: str, watch: float | None
+) -> None:
     """Show one operation, by INSTANCE/op-N, op-N, N or its client operation id."""
-    views = Views(load_settings().views_address)
     if tails:
         answer = views.operation(operation_id, instance=instance)["operation"]
         if output == "json":

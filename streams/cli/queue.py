@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from streams.cli.output import Column, duration, output_option, show, watch_option
+from streams.cli.reading import views_option
 from streams.cli.tables import answer_age, counted, pairs_shown
-from streams.settings import load_settings
 from streams.views import PAGE, Answer, Views
 
 
@@ -21,11 +21,11 @@ def command() -> None:
 @command.command("list")
 @click.option("--instance", metavar="NAME", help="Only this instance [default: all, one after the other].")
 @click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="At most so many.")
+@views_option
 @output_option
 @watch_option
-def list_queue(instance: str | None, limit: int, output: str, watch: float | None) -> None:
+def list_queue(views: Views, instance: str | None, limit: int, output: str, watch: float | None) -> None:
     """Show waiting operations: the first one is asked first when room comes free. `headway explain operation` says why one waits."""
-    views = Views(load_settings().views_address)
     columns = [
         Column("place", "#", "right"),
         Column("id", "operation"),

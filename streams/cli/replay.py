@@ -1,4 +1,5 @@
-"""`headway replay`: folds the event log from its beginning, and with `--check` holds the state table against it, row by row."""
+"""`headway replay`: folds the event log, all of it or a range; with `--check` holds the state table against it, row by row; with `--at`
+gives the state at a moment."""
 
 from __future__ import annotations
 
@@ -16,10 +17,14 @@ from projections.shard_state import ShardState
 from projections.table import Table
 from proto.gen.headway.v1 import rows_pb2
 from streams.cli.main import CHECK_FAILED
+from streams.cli.moments import MOMENT
 from streams.cli.output import Column, emit, note, output_option, progress
+from streams.cli.replay_range import print_range, replay_range
 from streams.cli.source import check_foldable, file_option, opened, shards_in
+from streams.cli.state_then import Narrowed, print_state, state_then
 from streams.errors import NoSuchPartition, NoSuchTopic
 from streams.log import Log
+from streams.moments import Moment
 from streams.place import place_of
 from streams.replay import AnotherLog, Replayed, another_log, compare, replay
 from streams.settings import Settings, load_settings
@@ -50,15 +55,100 @@ MESSAGES: dict[bytes, type[Any]] = {
     type=click.Path(file_okay=False, path_type=Path),
     help="The table's directory, read when its process does not answer [default: that of `state-table run`].",
 )
+@click.option("--from", "begin", type=MOMENT, help="Only from this event, or the first one at or after this time, on.")
+@click.option("--to", "end", type=MOMENT, help="Only up to this event, or the last one at or before this time.")
+@click.option("--at", type=MOMENT, help="The state as of this event, or of the last one at or before this time.")
+@click.option("--instance", metavar="NAME", help="With --at: only of this instance.")
+@click.option("--operation", metavar="OPERATION", help="With --at: only this operation, in full.")
+@click.option("--worker", metavar="ENDPOINT", help="With --at: only this worker.")
+@click.option("--queue", is_flag=True, help="With --at: only what waited.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="With --at: rows of each list; JSON has all.",
+)
 @file_option
 @output_option
-def command(shards: tuple[int, ...], check: bool, data_dir: Path | None, file: Path | None, output: str) -> None:
+def command(
+    shards: tuple[int, ...],
+    check: bool,
+    data_dir: Path | None,
+    begin: Moment | None,
+    end: Moment | None,
+    at: Moment | None,
+    instance: str | None,
+    operation: str | None,
+    worker: str | None,
+    queue: bool,
+    limit: int,
+    file: Path | None,
+    output: str,
+) -> None:
     """Fold the event log of each shard from its beginning, from the log alone.
 
     Says how many events there are, how fast they were folded, whether `seq` has gaps and whether the chain of digests is whole. Exit
     code 3 when the log is damaged, or when with --check the table differs from the replay.
+
+    With --from and --to it does so for a range, and says which events it holds and what stood at its two ends. With --at it gives the
+    queue, the fleet and the holds of a moment. Both go through an index of the log in HEADWAY_HOME, made at the first time. A moment is
+    the seq of an event or a time as ISO 8601 writes it, in UTC where it has no offset; the seq of an event is of one shard: give --shard
+    where there are several.
     """
-    asyncio.run(_replay(shards, check, data_dir, file, output))
+    narrowed = Narrowed(instance, operation, worker, queue)
+    if at is not None and (begin is not None or end is not None or check):
+        raise click.UsageError("--at names one moment; it goes with neither --from, --to nor --check")
+    if at is None and narrowed != Narrowed():
+        raise click.UsageError("--instance, --operation, --worker and --queue narrow the state of a moment: give --at")
+    if (begin is not None or end is not None) and check:
+        raise click.UsageError("--check compares the whole table, which goes with neither --from nor --to")
+    if at is not None:
+        asyncio.run(_at(shards, at, narrowed, limit, file, output))
+    elif begin is not None or end is not None:
+        asyncio.run(_range(shards, begin, end, file, output))
+    else:
+        asyncio.run(_replay(shards, check, data_dir, file, output))
+
+
+async def _at(
+    shards: tuple[int, ...], at: Moment, narrowed: Narrowed, limit: int, file: Path | None, output: str
+) -> None:
+    settings = load_settings()
+    async with opened(settings, file, client_id="headway-replay") as log:
+        wanted = await _of_moments(log, shards, at)
+        found = [await state_then(settings, log, shard, at, narrowed) for shard in wanted]
+    if output == "json":
+        emit({"shards": found}, output)
+        return
+    for answer in found:
+        print_state(answer, limit)
+
+
+async def _range(
+    shards: tuple[int, ...], begin: Moment | None, end: Moment | None, file: Path | None, output: str
+) -> None:
+    settings = load_settings()
+    async with opened(settings, file, client_id="headway-replay") as log:
+        wanted = await _of_moments(log, shards, begin, end)
+        found = [await replay_range(settings, log, shard, begin, end) for shard in wanted]
+    if output == "json":
+        emit({"shards": found}, output)
+    else:
+        for report in found:
+            print_range(report)
+    if any(report["damage"] for report in found):
+        sys.exit(CHECK_FAILED)
+
+
+async def _of_moments(log: Log, shards: tuple[int, ...], *moments: Moment | None) -> tuple[int, ...]:
+    """The shards that moments are of. Raises a usage error where a seq is given and there are several."""
+    wanted = shards or await shards_in(log)
+    if len(wanted) > 1 and any(moment is not None and moment.seq is not None for moment in moments):
+        raise click.UsageError(
+            f"a seq is of one shard, and there are {len(wanted)}: say which with --shard, or give a time"
+        )
+    return wanted
 
 
 async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, file: Path | None, output: str) -> None:

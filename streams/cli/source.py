@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
-import click
-
+from streams.cli.reading import file_option
 from streams.connection import connected
 from streams.errors import NoSuchTopic
 from streams.export import ExportLog
@@ -16,18 +14,7 @@ from streams.log import Log
 from streams.settings import Settings
 from streams.topics import EVENTS
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def file_option(command: Command) -> Command:
-    """`--file DIR` as the parameter `file` (None: the cluster)."""
-    option = click.option(
-        "--file",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        metavar="DIR",
-        help="Read the log that was exported into DIR; no broker is asked.",
-    )
-    return option(command)
+__all__ = ["check_foldable", "file_option", "opened", "shards_in"]
 
 
 @asynccontextmanager

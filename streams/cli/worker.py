@@ -12,6 +12,7 @@ from events.facts import Fact, WorkerDrained, WorkerGone, WorkerUndrained
 from streams.cli.changing import change, confirmed, wait_options
 from streams.cli.main import NOT_FOUND, Failure
 from streams.cli.output import Column, duration, emit, note, output_option, show, watch_option
+from streams.cli.reading import views_option
 from streams.cli.tables import answer_age, counted, left_shown, pairs_shown
 from streams.settings import DEFAULT_INSTANCE, Settings, load_settings
 from streams.views import Answer, Views
@@ -53,12 +54,14 @@ _instance = click.option("--instance", default=DEFAULT_INSTANCE, show_default=Tr
 @command.command("list")
 @click.option("--instance", metavar="NAME", help="Only this instance [default: all].")
 @_property
+@views_option
 @output_option
 @watch_option
-def list_workers(instance: str | None, properties: tuple[str, ...], output: str, watch: float | None) -> None:
+def list_workers(
+    views: Views, instance: str | None, properties: tuple[str, ...], output: str, watch: float | None
+) -> None:
     """Show connected workers: what they take, what they have left, what they run, and for whom one is held."""
     wanted = parse_properties(properties)
-    views = Views(load_settings().views_address)
     reserved = Column("reserved_for", "reserved for")  # shown only when a worker is held
     columns = [
         Column("endpoint"),

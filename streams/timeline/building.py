@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -21,7 +21,6 @@ from projections import keys
 from projections.keys import number
 from projections.position import Taken, take
 from projections.table import Table
-from streams.errors import StreamError
 from streams.log import Partition, Record
 from streams.recovery import DamagedLog
 from streams.store import Store, StoreDamaged
@@ -40,19 +39,6 @@ EPOCH_BYTES: Final = 16 << 20
 
 KEPT_ROWS: Final = 100_000
 COPIED_AT_ONCE: Final = 10_000
-
-
-class TimelineBehind(StreamError):
-    """A timeline does not reach a moment that was asked for."""
-
-    code: ClassVar[str] = "timeline-behind"
-    runbook: ClassVar[str] = "Past the log's end, or past damage in the log, which `headway replay` locates."
-
-    def __init__(self, shard: int, asked: str, seq: int, why: str) -> None:
-        super().__init__(
-            f"shard {shard} is known up to seq {seq}, and {asked} is asked for: {why}",
-            remedy="`headway events tail --last 1` shows the newest event; `headway replay` locates damage",
-        )
 
 
 class Builder:

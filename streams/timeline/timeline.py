@@ -28,11 +28,11 @@ from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import WorkerRow
 from streams.errors import LogUnavailable, OffsetPastEnd, OffsetTrimmed
 from streams.log import Follower, Log, Partition
-from streams.moments import Moment
+from streams.moments import Moment, NoSuchMoment
 from streams.recovery import DamagedLog, without_collection
 from streams.store import FORMAT, Store, StoreLocked
 from streams.timeline import layout
-from streams.timeline.building import BOUNDARY_EVENTS, EPOCH_BYTES, Builder, TimelineBehind
+from streams.timeline.building import BOUNDARY_EVENTS, EPOCH_BYTES, Builder
 from streams.timeline.rows_then import RowsThen
 from streams.topics import EVENTS
 from streams.uncommitted import UncommittedRows
@@ -154,7 +154,7 @@ class Timeline:
     def seq_of(self, moment: Moment, *, first: bool = False) -> int:
         """The event that a moment stands for; with `first` as the beginning of a range.
 
-        Raises TimelineBehind: there is none; the log does not reach that far, or begins later.
+        Raises NoSuchMoment: there is none; the log does not reach that far, or begins later.
         """
         if moment.at_us is None:
             seq = moment.seq or 0
@@ -165,13 +165,13 @@ class Timeline:
             seq = self.seq_at(moment.at_us - 1) + 1
             self._check(seq, str(moment))
         elif not seq:
-            raise TimelineBehind(self.shard, str(moment), self.last_seq, "the log begins later")
+            raise NoSuchMoment(self.shard, str(moment), self.last_seq, "the log begins later")
         return seq
 
     def table_at(self, seq: int) -> Table:
         """The rows as of event `seq`; 0: of a log without events. Good until the next call: it may be the same table, gone on.
 
-        Raises TimelineBehind.
+        Raises NoSuchMoment.
         """
         if seq:
             self._check(seq, f"seq {seq}")
@@ -289,7 +289,7 @@ class Timeline:
     def _check(self, seq: int, asked: str) -> None:
         if seq > self.last_seq:
             why = f"the log is damaged behind it: {self.damage}" if self.damage else "it is the last event of the log"
-            raise TimelineBehind(self.shard, asked, self.last_seq, why)
+            raise NoSuchMoment(self.shard, asked, self.last_seq, why)
 
     # -- building it ----------------------------------------------------------------------------------------------------------
 

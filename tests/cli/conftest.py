@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -17,19 +19,29 @@ from events.facts import Configured, Fact
 from projections.position import Taken, take
 from projections.rows import MemoryRows
 from projections.table import Table
+from streams.cli import source
 from streams.cli.main import main
+from streams.log import Outgoing
+from streams.memory_log import MemoryLog
+from streams.provisioning import provision
 from streams.readiness import Gate, Progress
 from streams.rehearsal import Rehearsal
+from streams.topics import EVENTS
 from streams.web import Views
 
 START_US = 1_700_000_000_000_000
 
 
-def table_of(facts: list[Fact]) -> tuple[MemoryRows, int]:
-    """The rows that these facts lead to, a millisecond apart, and the last one's time."""
+def rehearsed(facts: list[Fact]) -> Rehearsal:
+    """These facts decided, a millisecond apart."""
     rehearsal = Rehearsal(ticker=False)
     for number, fact in enumerate(facts):
         rehearsal.take(fact, START_US + number * 1_000)
+    return rehearsal
+
+
+def table_of(rehearsal: Rehearsal) -> tuple[MemoryRows, int]:
+    """The rows that its events lead to, and the last one's time."""
     rows = MemoryRows()
     table = Table(rows, 0)
     chain = GENESIS_CHAIN
@@ -90,12 +102,29 @@ class ReadSide:
         return json.loads(self.run(*arguments, "-o", "json").stdout)
 
 
+def log_of(rehearsal: Rehearsal) -> Callable[..., AbstractAsyncContextManager[MemoryLog]]:
+    """In place of a connection to a cluster: one whose events are those of the rehearsal."""
+
+    @asynccontextmanager
+    async def connected(settings: object, *, client_id: str) -> AsyncIterator[MemoryLog]:
+        log = MemoryLog()
+        await provision(log, {"main": 0})
+        chain = GENESIS_CHAIN
+        for event in rehearsal.events:
+            value, chain = encode_event(event, 1, chain)
+            await log.publish((EVENTS, 0), [Outgoing(value)])
+        yield log
+
+    return connected
+
+
 @pytest.fixture
-def read_side() -> Iterator[Callable[..., ReadSide]]:
-    """Makes a read side that holds what the given facts lead to; instance `main` is configured first.
+def read_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., ReadSide]]:
+    """Makes a read side that holds what the given facts lead to, and the log it is folded from; instance `main` is configured first.
 
     With `waiting` its table is not complete, `waited_s` after its start.
     """
+    monkeypatch.setenv("HEADWAY_HOME", str(tmp_path / "home"))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -112,7 +141,9 @@ def read_side() -> Iterator[Callable[..., ReadSide]]:
         return "http://{}:{}".format(*runner.addresses[0][:2])
 
     def make(facts: list[Fact], *, waiting: bool = False, waited_s: float = 0.0) -> ReadSide:
-        rows, now_us = table_of([Configured("main", '{"kind":"simple"}'), *facts])
+        rehearsal = rehearsed([Configured("main", '{"kind":"simple"}'), *facts])
+        monkeypatch.setattr(source, "connected", log_of(rehearsal))
+        rows, now_us = table_of(rehearsal)
         views = Views(ReadSideInMemory(rows, waiting=waiting, waited_s=waited_s), clock_us=lambda: now_us + 250_000)
         return ReadSide(asyncio.run_coroutine_threadsafe(serve(views), loop).result(10))
 

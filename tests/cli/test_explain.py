@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 
 import pytest
 from click.testing import CliRunner
 
-from events.codec import GENESIS_CHAIN, canonical_requirements, encode_event
+from events.codec import canonical_requirements
 from events.facts import ActionFinished, ActionQueued, Configured, InstancePaused, WorkerConnected
 from events.values import Digest
-from streams.cli import explain
+from streams.cli import source
 from streams.cli.main import main
-from streams.log import Outgoing
-from streams.memory_log import MemoryLog
-from streams.provisioning import provision
-from streams.rehearsal import Rehearsal
-from streams.topics import EVENTS
+from streams.connection import NoBroker
 
 START_US = 1_700_000_000_000_000
 
@@ -58,6 +55,7 @@ def test_an_operation_that_waits_is_explained_with_amounts_and_a_hold(read_side)
     assert any(line.startswith("hold: w1 is held for main/op-") for line in said)
     assert said[-1].startswith("shard 0 seq ")
     assert said[-1].endswith(" old")
+    assert any(line.startswith("+2.0ms  1 later one went past it (1 on w1), first main/op-") for line in said)
 
 
 def test_the_json_holds_the_same_facts_and_the_position(read_side):
@@ -87,46 +85,108 @@ def test_without_a_hold_the_reason_is_given(read_side):
 
 
 def test_what_is_no_hold_names_those_there_are(read_side):
-    result = held(read_side).run("explain", "hold", "nope", code=4)
+    result = held(read_side).run("explain", "hold", "nope", "--now", code=4)
     assert "'nope' is no operation in the state table, no held worker and no instance; held: w1 for main/op-" in (
         result.stderr
     )
-    assert (
-        "operation 'nope' is not in the state table"
-        in held(read_side).run("explain", "operation", "nope", code=4).stderr
+    result = held(read_side).run("explain", "hold", "nope", code=4)
+    assert "'nope' is no operation, worker or instance of shard 0 up to seq" in result.stderr
+    result = held(read_side).run("explain", "operation", "nope", "--now", code=4)
+    assert "operation 'nope' is not in the state table" in result.stderr
+    result = held(read_side).run("explain", "operation", "nope", code=4)
+    assert "no operation 'nope' was queued in shard 0 up to seq" in result.stderr
+
+
+def ended(read_side):
+    """The same, until the others have ended and big runs on w1."""
+    rest = [ActionFinished("main", "w1", 7, number) for number in (9, 11, 13, 18)]
+    side = read_side(
+        [
+            HOLDING,
+            connected("w1"),
+            *(queued(f"s{number}") for number in range(4)),
+            queued("big", cpu=4000),
+            queued("late"),
+            ActionFinished("main", "w1", 7, 7),
+            *rest,
+        ]
+    )
+    assert side.json("explain", "operation", "big", "--now")["operation"]["stage"] == "executing"
+    return side
+
+
+@pytest.mark.parametrize("name", [[], ["big"], ["w1"], ["main"]])
+def test_a_hold_that_ended_is_told_by_operation_worker_or_instance(read_side, name):
+    side = ended(read_side)
+    answer = side.json("explain", "hold", *name)
+    story = answer["story"]
+    assert (answer["hold"], answer["absence"]["reason"]) == (None, "not_queued" if name == ["big"] else "nothing_waits")
+    assert (story["endpoint"], story["ended"]["reason"]["reason"]) == ("w1", "placed")
+    assert story["made"]["overtaken_by"]["client_operation_id"] == "late"
+    assert story["ended"]["room"]["operation"]["client_operation_id"] == "late"
+    said = side.run("explain", "hold", *name).stdout.splitlines()
+    assert any(line.startswith(f"{story['hold']} of instance main: w1 for main/op-") for line in said)
+    assert any(line.startswith("cost: ") and "core-seconds kept idle" in line for line in said)
+    assert side.json("explain", "hold", story["hold"])["story"] == story
+
+
+def test_an_event_that_made_no_hold_is_not_one(read_side):
+    result = ended(read_side).run("explain", "hold", "hold-3", code=4)
+    assert "event 3 of shard 0 made no hold" in result.stderr
+
+
+def test_as_of_an_earlier_moment_the_hold_still_stands(read_side):
+    side = ended(read_side)
+    made = side.json("explain", "hold")["story"]["made"]["seq"]
+    answer = side.json("explain", "hold", "--at", str(made))
+    assert (answer["hold"]["endpoint"], answer["story"]["ended"], answer["seq"]) == ("w1", None, made)
+    assert side.run("explain", "hold", "--at", str(made)).stdout.splitlines()[-1] == (
+        f"as of seq {made} of shard 0, folded from the log"
     )
 
 
-@pytest.fixture
-def read_side_and_log(read_side, monkeypatch):
-    """A read side, and the log it is folded from in place of a cluster's."""
+def test_a_worker_is_told_of_from_its_connection_on(read_side):
+    side = ended(read_side)
+    story = side.json("explain", "worker", "w1")["story"]
+    assert (story["state"], story["ran"]["given"], story["ran"]["still_running"]) == ("working", 6, 1)
+    assert [chapter["event"] for chapter in story["chapters"]] == ["WorkerAdmitted", "HoldMade", "HoldReleased"]
+    assert sum(state["for_us"] for state in story["states"]) == story["span_us"]
+    said = side.run("explain", "worker", "w1").stdout.splitlines()
+    assert said[0].startswith("w1 of instance main: working; told of ")
+    assert "no worker 'w9' connected to instance main" in side.run("explain", "worker", "w9", code=4).stderr
 
-    def make(facts):
-        rehearsal = Rehearsal(ticker=False)
-        for number, fact in enumerate([Configured("main", '{"kind":"simple"}'), *facts]):
-            rehearsal.take(fact, START_US + number * 1_000)
 
-        @asynccontextmanager
-        async def connected_to_it(settings, *, client_id):
-            log = MemoryLog()
-            await provision(log, {"main": 0})
-            chain = GENESIS_CHAIN
-            for event in rehearsal.events:
-                value, chain = encode_event(event, 1, chain)
-                await log.publish((EVENTS, 0), [Outgoing(value)])
-            yield log
+def test_without_the_state_table_all_comes_from_the_log(read_side, monkeypatch):
+    side = ended(read_side)
+    wanted = side.json("explain", "operation", "big")
+    side.address = "http://127.0.0.1:9"
+    result = side.run("explain", "operation", "big", "-o", "json")
+    assert "from the log alone: the read side at http://127.0.0.1:9 does not answer" in result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["story"] == wanted["story"]
+    assert (answer["operation"], answer["runs"]) == (wanted["operation"], wanted["runs"])
+    assert "does not answer" in side.run("explain", "operation", "big", "--now", code=1).stderr
 
-        monkeypatch.setattr(explain, "connected", connected_to_it)
-        return read_side(facts)
 
-    return make
+def test_without_a_log_the_state_table_says_why_now(read_side, monkeypatch):
+    side = held(read_side)
+
+    @asynccontextmanager
+    async def nowhere(settings, *, client_id):
+        raise NoBroker(settings)
+        yield
+
+    monkeypatch.setattr(source, "connected", nowhere)
+    result = side.run("explain", "operation", "big")
+    assert "its story stands in the log: no broker" in result.stderr
+    assert "no_room: Workers that could run it have no room for it now." in result.stdout
 
 
 PLACED = [connected("w1"), connected("w2"), queued("x", cpu=3000), queued("a", cpu=2000)]
 
 
-def test_a_placement_is_explained_as_of_the_event_before_it(read_side_and_log):
-    side = read_side_and_log(PLACED)
+def test_a_placement_is_explained_as_of_the_event_before_it(read_side):
+    side = read_side(PLACED)
     assert "why there: `headway explain operation main/op-" in side.run("explain", "operation", "a").stdout
     result = side.run("explain", "operation", "a", "--at-placement")
     assert "  w2: room, runs 0" in result.stdout.splitlines()
@@ -136,20 +196,20 @@ def test_a_placement_is_explained_as_of_the_event_before_it(read_side_and_log):
     assert (answer["placed"]["endpoint"], answer["placed"]["holders"]) == ("w2", [])
     assert f"then placed on w2 (dispatch {answer['placed']['dispatch_id']})" in result.stdout.splitlines()
     placed = side.json("explain", "operation", "a")["runs"]["dispatch_id"]
-    answer = side.json("explain", "operation", "a", "--as-of", str(placed - 1))
+    answer = side.json("explain", "operation", "a", "--at", str(placed - 1))
     assert (answer["seq"], answer["operation"]["stage"]) == (placed - 1, "queued")
 
 
-def test_a_moment_before_the_operation_or_after_the_log_is_not_found(read_side_and_log):
-    side = read_side_and_log(PLACED)
-    early = side.run("explain", "operation", "a", "--as-of", "3", code=4).stderr
-    assert "operation 'a' was not there at seq 3 of shard 0" in early
-    late = side.run("explain", "operation", "a", "--as-of", "9999", code=4).stderr
+def test_a_moment_before_the_operation_or_after_the_log_is_not_found(read_side):
+    side = read_side(PLACED)
+    early = side.run("explain", "operation", "a", "--at", "3", code=4).stderr
+    assert "no operation 'a' was queued in shard 0 up to seq 3" in early
+    late = side.run("explain", "operation", "a", "--at", "9999", code=4).stderr
     assert "shard 0 has no seq 9999; its last event is" in late
 
 
 def test_two_moments_are_refused():
-    result = CliRunner().invoke(main, ["explain", "operation", "a", "--as-of", "3", "--at-placement"])
+    result = CliRunner().invoke(main, ["explain", "operation", "a", "--at", "3", "--at-placement"])
     assert result.exit_code == 2
     assert "name two moments" in result.stderr
 
@@ -157,7 +217,7 @@ def test_two_moments_are_refused():
 def test_what_was_never_placed_has_no_placement_to_explain(read_side):
     side = read_side([queued("a")])
     result = side.run("explain", "operation", "a", "--at-placement", code=1)
-    assert "(a) is queued and is not placed" in result.stderr
+    assert "(a) is queued and was never placed" in result.stderr
 
 
 def test_a_finished_operation_says_how_it_ended(read_side):

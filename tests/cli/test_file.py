@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from events.codec import decode_event
 from streams.cli.main import main
+from streams.export import ExportLog
 from streams.topics import EVENTS
+from tests.contract.reading import read_all
 from tests.projections.histories import History
 from tests.streams.exported import log_of, write_directory
 
@@ -90,3 +93,69 @@ def test_a_directory_without_an_export_says_so(tmp_path):
     result = run("replay", "--file", tmp_path)
     assert result.exit_code == 1
     assert "manifest.json" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated log, cut in the middle of its life: actions wait, others run, a worker is held."""
+    whole, part = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("part")
+    assert run("simulate", "scene", "--policy", "hold", "--export", whole).exit_code == 0
+
+    async def cut() -> None:
+        log = ExportLog(whole)
+        records = await read_all(log, E0)
+        kinds = [type(decode_event(record.value)).__name__ for record in records]
+        await write_directory(log, part, {E0: records[: kinds.index("HoldMade") + 1]})
+
+    asyncio.run(cut())
+    return part
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("operation", "list"), "operations"),
+        (("queue", "list"), "operations"),
+        (("worker", "list"), "workers"),
+        (("hold", "list"), "holds"),
+        (("instance", "list"), "instances"),
+    ],
+)
+def test_lists_answer_from_the_directory(scene, arguments, name):
+    result = run(*arguments, "--file", scene, "-o", "json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer[name]
+    assert answer["seq"] == json.loads((scene / "manifest.json").read_text())["segments"][-1]["last_seq"]
+    assert run(*arguments, "--file", scene).exit_code == 0
+
+
+def test_an_operation_is_shown_from_the_directory(scene):
+    (hold,) = json.loads(run("hold", "list", "--file", scene, "-o", "json").stdout)["holds"]
+    result = run("operation", "show", f"op-{hold['operation_id']}", "--file", scene, "-o", "json")
+    assert json.loads(result.stdout)["operation"]["stage"] == "queued"
+    assert run("operation", "show", "nobody", "--file", scene).exit_code == 4
+
+
+def test_nothing_is_answered_from_half_a_log(tmp_path):
+    """An event is missing and every digest holds: the fold stops there, and so does the command."""
+
+    async def make() -> None:
+        log = await log_of(History(7).run(50))
+        records = log.records(E0)
+        await write_directory(log, tmp_path, {E0: [*records[:20], *records[21:]]})
+
+    asyncio.run(make())
+    result = run("queue", "list", "--file", tmp_path)
+    assert result.exit_code == 3
+    assert "HW-204" in result.stderr
+    assert "after event 20" in result.stderr
+
+
+def test_a_part_of_a_log_answers_no_list(tmp_path):
+    async def make() -> None:
+        log = await log_of(History(7).run(50))
+        await write_directory(log, tmp_path, {E0: log.records(E0)[9:]})
+
+    asyncio.run(make())
+    assert "begin at event 10" in run("worker", "list", "--file", tmp_path).stderr

@@ -225,9 +225,11 @@ def test_what_was_judged_before_is_followed_only() -> None:
     every, _ = recorded.again()
     assert len(every) > 10
     middle = every[5]
-    later, redeciding = recorded.again(judge_from=middle.seq + 1)
+    later, redeciding = recorded.again(judge_from=middle.recorded[-1].seq + 1)
     assert [one.cause_offset for one in later] == [one.cause_offset for one in every[6:]]
     assert redeciding.seq == recorded.shard.seq
+    assert redeciding.judged.facts == len(recorded.facts) - middle.cause_offset - 1
+    assert redeciding.judged.not_judged == 0
 
 
 def test_an_election_that_does_not_follow_is_found() -> None:

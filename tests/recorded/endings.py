@@ -55,6 +55,31 @@ def a_worker_comes(farm: Farm) -> None:
     farm.wait(10)
 
 
+def drained_soonest(farm: Farm) -> None:
+    """A learnt hold: one worker has the smallest shortfall, another one runs what the log knows to be quick, and is held."""
+    farm.configure(hold={"kind": "drain_time", "after_s": 5, "min_runs": 2})
+    long, *others = farm.runs("w3")
+    farm.end(long)
+    for _ in range(2):
+        quick = farm.new("quick")
+        farm.submit(quick, "quick")
+        farm.wait(3)
+        farm.end(quick)
+    farm.submit(farm.new("quick"), "quick")
+    for name in others:
+        farm.end(name)
+        farm.submit(farm.new("quick"), "quick")
+    farm.tilt("w2", free=2)
+    truth = farm.hold(farm.new("big"), "w3", over="w5", closest=False)
+    for _ in range(2):
+        farm.arrive(farm.new("small"))
+    first, second, _ = farm.runs("w3")
+    farm.end(first)
+    farm.wait(4)
+    farm.ended(truth, "placed", Cause.DRAINED_EMPTY, farm.end(second), subject="w3", on="w3")
+    farm.wait(10)
+
+
 def cancelled(farm: Farm) -> None:
     """An operator cancels it."""
     farm.tilt("w4")
@@ -169,4 +194,5 @@ SCENES = (
     the_client_is_silent,
     out_of_time_after_a_move,
     changed,
+    drained_soonest,
 )

@@ -22,6 +22,7 @@ from tests.stories.notation import (
     gone,
     keepalive,
     queue,
+    submit,
     undrain,
 )
 from tests.stories.story import Story
@@ -108,6 +109,11 @@ class Farm:
         """A second later an operation is queued; the offset of its fact."""
         self.wait(1)
         return self.do(queue(name, cpu=cpu, **{"expected_s": 300, **asked}), accepting=accepting)
+
+    def submit(self, name: str, mnemonic: str) -> int:
+        """A second later an operation of a kind is queued that says nothing of how long it takes; the offset of its fact."""
+        self.wait(1)
+        return self.do(submit(name, cpu=FILL, mnemonic=mnemonic))
 
     def new(self, prefix: str) -> str:
         """A name that was not there before."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from events.codec import GENESIS_CHAIN, decode_event, encode_event, envelope_of
+from events.codec import chain_of, decode_event, encode_event, envelope_of
 from streams.export import ExportWriter
 from streams.log import Record
 from streams.shard_map import read_shard_map
@@ -77,9 +77,10 @@ def swap(records: list[Record], seq: int) -> list[Record]:
 
 def forge(records: list[Record], seq: int, **changed: object) -> list[Record]:
     """Event `seq` says something else, and every chain from there on follows from it."""
-    chain = GENESIS_CHAIN
-    found: list[Record] = []
-    for record in records:
+    place = index_of(records, seq)
+    chain = chain_of(records[place - 1].value)
+    found = records[:place]
+    for record in records[place:]:
         event, epoch = decode_event(record.value), envelope_of(record.value).leader_epoch
         if event.seq == seq:
             event = replace(event, **changed)

@@ -54,7 +54,7 @@ class Truth:
         operation: client_operation_id of the one that waited.
         operation_id: the offset of the fact that queued it.
         worker: which was held first; empty where nobody could be.
-        closest: whether the scene had given that worker the smallest shortfall; else it was the only candidate.
+        closest: whether the scene had given that worker the smallest shortfall; else it was the only candidate, or drained soonest.
         overtaken_by: client_operation_id of the one that went past it; empty under `backfill`.
         made_by: offset of the fact in whose pass the hold was made.
         ending: HoldEnd in lower case; empty where nobody was held.

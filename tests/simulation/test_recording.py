@@ -80,5 +80,5 @@ def test_a_simulation_is_not_written_over_another(scene):
     before = (scene[0] / "manifest.json").read_bytes()
     result = run("scene", "--policy", "none", "--export", scene[0])
     assert result.exit_code == 1
-    assert "unlike-export" in result.stderr
+    assert "a simulation is a log of its own" in result.stderr
     assert (scene[0] / "manifest.json").read_bytes() == before

@@ -19,9 +19,9 @@ from projections.table import Table
 from streams.errors import LogUnavailable
 from streams.log import Outgoing
 from streams.memory_log import MemoryLog
-from streams.moments import Moment
+from streams.moments import Moment, NoSuchMoment
 from streams.store import Store, StoreLocked
-from streams.timeline import Timeline, TimelineBehind
+from streams.timeline import Timeline
 from streams.topics import EVENTS, topic_table
 from tests.projections.histories import History
 
@@ -210,12 +210,12 @@ async def test_a_moment_begins_and_ends_a_range(timeline: Timeline, log: MemoryL
 
 
 async def test_a_moment_that_the_log_does_not_reach_is_refused(timeline: Timeline) -> None:
-    with pytest.raises(TimelineBehind):
+    with pytest.raises(NoSuchMoment):
         timeline.seq_of(Moment(seq=timeline.last_seq + 1))
-    with pytest.raises(TimelineBehind):
+    with pytest.raises(NoSuchMoment):
         timeline.seq_of(Moment(at_us=YEAR_2100_US), first=True)
     assert timeline.seq_of(Moment(at_us=YEAR_2100_US)) == timeline.last_seq
-    with pytest.raises(TimelineBehind, match=f"known up to seq {timeline.last_seq}"):
+    with pytest.raises(NoSuchMoment, match=f"known up to seq {timeline.last_seq}"):
         timeline.table_at(timeline.last_seq + 1)
 
 
@@ -294,7 +294,7 @@ async def test_a_damaged_log_is_indexed_up_to_the_damage(damage: str, values: li
         assert timeline.damage.seq == at
         assert timeline.last_seq == at
         assert_every_moment(timeline, (await records(log))[:at])
-        with pytest.raises(TimelineBehind, match="damaged"):
+        with pytest.raises(NoSuchMoment, match="damaged"):
             timeline.table_at(at + 1)
         timeline.close()
 

@@ -8,6 +8,7 @@ import pytest
 
 from streams.errors import TopicConflict
 from streams.topics import (
+    AUDIT,
     DEAD_LETTERS,
     DEFAULT_TRAFFIC,
     EVENTS,
@@ -44,7 +45,7 @@ def made(spec: TopicSpec, **settings: str) -> TopicState:
 
 def test_the_table_holds_every_topic_once() -> None:
     names = [spec.name for spec in TOPICS]
-    assert names == [FACTS, EVENTS, PLACEMENTS, WORKER_COMMANDS, DEAD_LETTERS, SNAPSHOTS, SHARDS]
+    assert names == [FACTS, EVENTS, PLACEMENTS, WORKER_COMMANDS, DEAD_LETTERS, AUDIT, SNAPSHOTS, SHARDS]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,7 @@ def test_the_table_holds_every_topic_once() -> None:
         (PLACEMENTS, 7, "delete", 4 * MIB),
         (WORKER_COMMANDS, 7, "delete", MIB),
         (DEAD_LETTERS, 30, "delete", 4 * MIB),
+        (AUDIT, 30, "delete", 4 * MIB),
         (SNAPSHOTS, None, "compact", 4 * MIB),
         (SHARDS, None, "compact", MIB),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from streams.cli.hold import policy_shown
 from streams.cli.output import duration
 from streams.cli.tables import pairs_shown
 
@@ -107,7 +108,7 @@ def _cause(found: Facts) -> str:
         case "LogSilent":
             return f"the log was silent for {duration(found['gap_us'])}"
         case "Configured":
-            return "another configuration came into force"
+            return f"another configuration came into force, with hold policy {policy_shown(found['hold_policy'])}"
         case "InstanceResumed":
             return "the instance was resumed"
         case "Ticked":

@@ -1,0 +1,217 @@
+"""`headway shadow`: this build decides again what another one decides on the cluster, and says where it would have decided otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from contextlib import aclosing
+from typing import Any
+
+import click
+
+from streams.audit import audits, divergence_json, standings, this_auditor
+from streams.cli.decider import all_shards
+from streams.cli.events import fields_shown
+from streams.cli.main import CHECK_FAILED, FAILED
+from streams.cli.output import Column, duration, emit, emit_line, output_option, printable
+from streams.connection import connected
+from streams.health import HealthEndpoint
+from streams.log_lines import configure, say
+from streams.settings import Settings, load_settings
+from streams.shadow import Shadow
+
+_log = logging.getLogger("headway.shadow")
+
+
+@click.group()
+def command() -> None:
+    """Let another build decide beside the one that leads, and say where it differs."""
+
+
+def _shards(what: str) -> Any:
+    return click.option(
+        "--shard",
+        "shards",
+        multiple=True,
+        type=click.IntRange(min=0),
+        help=f"{what}; several may be given [default: all].",
+    )
+
+
+@command.command()
+@_shards("A shard to judge")
+@click.option(
+    "--until-caught-up", is_flag=True, help="End at what is the log's end now; exit code 3 if this build differs."
+)
+@click.option(
+    "--health-port", type=click.IntRange(0, 65535), help="Serve /healthz and /stats on 127.0.0.1 [default: off]."
+)
+@click.option("--home", type=click.Path(file_okay=False), help="Where the broker's data live [env HEADWAY_HOME].")
+@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is said on standard error, one line each.",
+)
+def run(
+    shards: tuple[int, ...],
+    until_caught_up: bool,
+    health_port: int | None,
+    home: str | None,
+    bootstrap_servers: str | None,
+    log_level: str,
+) -> None:
+    """Follow the log and decide every fact again, until SIGTERM or SIGINT. Writes to the audit topic and nowhere else.
+
+    Exit code 1 when a shard cannot be judged on (a damaged log, another process of this shadow). With --until-caught-up: 0 when this build
+    decided all that it judged as it stands in the log, runs before this one included, 3 when not.
+    """
+    configure(log_level.upper())
+    gc.set_threshold(50_000, 20, 50)  # as a decider's
+    settings = load_settings(home=home, bootstrap_servers=bootstrap_servers)
+    shadows, errors = asyncio.run(_run(settings, shards, until_caught_up, health_port))
+    if until_caught_up:
+        for shadow in shadows:
+            _sum_up(shadow)
+    if errors:
+        if len(errors) == 1:
+            raise errors[0]
+        sys.exit(FAILED)  # each was said when it happened
+    if until_caught_up:
+        if not all(shadow.caught_up for shadow in shadows):
+            sys.exit(FAILED)  # stopped before
+        if any(shadow.stats.judged.divergences for shadow in shadows):
+            sys.exit(CHECK_FAILED)
+
+
+async def _run(
+    settings: Settings, shards: tuple[int, ...], until_caught_up: bool, health_port: int | None
+) -> tuple[list[Shadow], list[Exception]]:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    auditor = this_auditor()
+    errors: list[Exception] = []
+    async with connected(settings, client_id="headway-shadow") as log:
+        shadows = [Shadow(log, number, auditor=auditor) for number in sorted({*shards}) or await all_shards(log)]
+        endpoint = None
+        if health_port is not None:
+            endpoint = HealthEndpoint([shadow.stats for shadow in shadows], health_port)
+            await endpoint.start()
+
+        async def judge(shadow: Shadow) -> None:
+            try:
+                await shadow.run(stop, until_caught_up=until_caught_up)
+            except Exception as error:
+                # What stops one shard does not stop the others; it is raised or counted at the end.
+                errors.append(error)
+                say(_log, logging.ERROR, "a shard cannot be judged on", shard=shadow.shard, error=str(error))
+
+        try:
+            health = None if endpoint is None else f"http://127.0.0.1:{endpoint.port}"
+            say(
+                _log,
+                logging.INFO,
+                "started",
+                auditor=auditor,
+                shards=[shadow.shard for shadow in shadows],
+                health=health,
+            )
+            await asyncio.gather(*(judge(shadow) for shadow in shadows))
+        finally:
+            if endpoint is not None:
+                await endpoint.close()
+    return shadows, errors
+
+
+def _sum_up(shadow: Shadow) -> None:
+    stats, judged = shadow.stats, shadow.stats.judged
+    said = f"shard {stats.shard}: {judged.facts} facts judged up to event {stats.seq}, {judged.divergences} decided otherwise"
+    if judged.not_judged:
+        said += f"; {judged.not_judged} older facts are gone and were followed"
+    click.echo(said)
+
+
+@command.command("list")
+@_shards("Of which shard")
+@click.option("--auditor", metavar="TEXT", default="", help="Only of auditors with this in their name.")
+@click.option("--follow/--no-follow", default=False, help="Go on with what comes, until Ctrl-C.")
+@output_option
+def list_divergences(shards: tuple[int, ...], auditor: str, follow: bool, output: str) -> None:
+    """Print where builds would have decided otherwise, one divergence a line: as JSON with the events of both sides."""
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_list(shards, auditor, follow, output))
+
+
+async def _list(shards: tuple[int, ...], auditor: str, follow: bool, output: str) -> None:
+    async with connected(load_settings(), client_id="headway-shadow") as log:
+
+        async def show(shard: int) -> None:
+            async with aclosing(audits(log, shard, follow=follow)) as found:
+                async for record, message in found:
+                    if message.WhichOneof("kind") == "shadow_diverged" and auditor in message.auditor:
+                        _print(divergence_json(record, message, shard), output)
+
+        numbers = sorted({*shards}) or await all_shards(log)
+        if follow:
+            await asyncio.gather(*(show(number) for number in numbers))
+        else:
+            for number in numbers:
+                await show(number)
+
+
+def _print(said: dict[str, Any], output: str) -> None:
+    if output == "json":
+        emit_line(said)
+        return
+    fact = f"fact {said['cause_offset']}" + (f" ({said['fact_kind']})" if said["fact_kind"] else "")
+    lines = [f"shard {said['shard']} event {said['seq']} at offset {said['offset']}, {fact}: {said['sentence']}"]
+    if said["fields"]:
+        lines.append(f"  differs in {', '.join(said['fields'])}")
+    if said["error"]:
+        lines.append(f"  {said['error']}")
+    for side, whose in (("recorded", said["build"] or "an unnamed build"), ("decided", said["auditor"])):
+        left = said[f"{side}_count"] - said["shown_from"] - 1
+        events = said[side]
+        shown = (
+            f"{events[0]['kind']} {fields_shown(events[0])}".rstrip()
+            if events
+            else "nothing"
+            if left < 0
+            else "too large to show"
+        )
+        lines.append(f"  {side} by {whose}: {shown}" + (f", and {left} more" if left > 0 else ""))
+    click.echo(printable("\n".join(lines)))
+
+
+@command.command()
+@_shards("Of which shard")
+@output_option
+def status(shards: tuple[int, ...], output: str) -> None:
+    """Show how far each build has judged each shard, and in how many facts it differs."""
+    emit(asyncio.run(_status(shards)), output, COLUMNS)
+
+
+COLUMNS = (
+    Column("shard", align="right"),
+    "auditor",
+    Column("seq", align="right"),
+    Column("behind", align="right"),
+    Column("facts", "judged", "right"),
+    Column("not_judged", align="right"),
+    Column("divergences", "decided otherwise", "right"),
+    Column("age_us", "said", "right", duration),
+    Column("differences", show=lambda counts: ", ".join(f"{count} {name}" for name, count in counts.items())),
+)
+
+
+async def _status(shards: tuple[int, ...]) -> list[dict[str, Any]]:
+    async with connected(load_settings(), client_id="headway-shadow") as log:
+        return [row for shard in sorted({*shards}) or await all_shards(log) for row in await standings(log, shard)]
