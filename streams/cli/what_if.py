@@ -17,7 +17,7 @@ from projections.whatif.setting import BadSetting, Setting, parse_setting, sweep
 from streams.cli.main import NOT_FOUND, Failure
 from streams.cli.moments import MOMENT
 from streams.cli.output import emit, note, output_option, progress
-from streams.cli.source import file_option, opened
+from streams.cli.source import check_foldable, file_option, opened
 from streams.cli.tables import parse_operation
 from streams.cli.what_if_tables import print_answer
 from streams.errors import UnknownInstance
@@ -137,6 +137,7 @@ async def _read(file: Path | None, instance: str | None, begin: Moment | None, e
         if named not in shards:
             raise UnknownInstance(named, shards)
         shard = shards[named]
+        check_foldable(log, shard)
         window = Window(
             from_seq=None if begin is None else begin.seq,
             from_us=None if begin is None else begin.at_us,

@@ -15,6 +15,7 @@ from projections.whatif.meter import Meter
 from projections.whatif.reading import Reading, Window
 from projections.whatif.record import Record
 from streams.errors import LogUnavailable, StreamError
+from streams.export.errors import NotExported
 from streams.log import Follower, Log, Partition
 from streams.log import Record as LogRecord
 from streams.recovery import DamagedLog, without_collection
@@ -22,6 +23,7 @@ from streams.topics import EVENTS, FACTS
 
 BATCH_RECORDS: Final = 5_000
 PATIENCE_S: Final = 30.0
+_NONE: Final = 1 << 62
 
 Progress = Callable[[int], None]
 
@@ -60,19 +62,25 @@ async def read_record(
         NoSuchTopic, NoSuchPartition: there is no such shard.
     """
     events, facts = (EVENTS, shard), (FACTS, shard)
-    follower = await log.follow({facts: None})
-    try:
-        # A log without these facts (an export of events alone) has none of them: all are made again.
-        facts_from = await follower.beginning_offset(facts)
-        facts_end = await follower.end_offset(facts)
-    finally:
-        await follower.close()
-    reading = Reading(instance, window, facts_from=facts_from if facts_end > facts_from else 1 << 62)
+    reading = Reading(instance, window, facts_from=await _first_fact(log, facts))
     with without_collection():
         await _read_events(log, events, reading, progress)
         if reading.first_fact <= reading.last_fact:
             await _read_facts(log, facts, reading, progress)
         return Recording(reading.finish(), reading.meter)
+
+
+async def _first_fact(log: Log, partition: Partition) -> int:
+    """Offset of the first fact that the log has; behind all of them where it has none (retention, an export of events alone)."""
+    try:
+        follower = await log.follow({partition: None})
+    except NotExported:
+        return _NONE
+    try:
+        first = await follower.beginning_offset(partition)
+        return first if await follower.end_offset(partition) > first else _NONE
+    finally:
+        await follower.close()
 
 
 async def _read_events(log: Log, partition: Partition, reading: Reading, progress: Progress) -> None:

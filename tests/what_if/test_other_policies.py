@@ -6,17 +6,20 @@ import json
 
 import pytest
 
+from events.events import OperationFinished
+from events.facts import ActionFinished
 from events.reasons import HoldEnd
 from projections.whatif.comparing import answer_of, check_settings, compare
 from projections.whatif.durations import Courses, Source
 from projections.whatif.meter import Meter
+from projections.whatif.reading import Window
 from projections.whatif.record import Record
 from projections.whatif.setting import BadSetting, parse_setting
 from projections.whatif.world import World
 from streams.simulate.made import farm
 from streams.simulate.policies import Policy
 from streams.simulate.world import Run
-from tests.stories.notation import accept, advance, alive, cancel, connect, finish, queue
+from tests.stories.notation import accept, advance, alive, cancel, connect, fact, finish, queue
 from tests.stories.story import Story
 from tests.what_if.records import of_story, recording, simulation
 
@@ -166,23 +169,58 @@ def test_a_worker_that_was_evicted_stays_under_a_longer_timeout_and_its_run_ends
 def test_nobody_says_anything_while_the_log_is_away() -> None:
     """The record has an outage of 40 s. A run that is modelled to end in it ends after it, and nobody is evicted for it."""
     story = Story()
-    story.given(connect("w1", cpu=1), connect("w2", cpu=2))
-    story.given(queue("a", cpu=1), accept("a"), queue("big", cpu=2), queue("b", cpu=1))
-    story.given(alive(3))
+    story.given(connect("w1", cpu=2), connect("w2", cpu=1))
+    story.given(queue("a", cpu=1), accept("a"), alive(3), queue("b", cpu=1), accept("b"), alive(1))
     rehearsal = story.rehearsal
     rehearsal.ticker = False
     story.now_us += 40_000_000
-    story.given(finish("a"))
+    story.given(finish("a"), finish("b"))
     rehearsal.ticker = True
     story.given(alive(2))
     record, _ = of_story(story)
     assert len(record.silences) == 1
     began_us, ended_us = record.silences[0]
-    assert ended_us - began_us > 39_000_000
+    assert ended_us - began_us == 40_000_000
     assert record.awake_us(began_us + 1) == ended_us
     assert record.awake_us(ended_us + 1) == ended_us + 1
-    world = what_if(record, "allocation_strategy=best_fit")
+    for attempts in record.attempts.values():  # as if they had ended a second into the outage
+        for number, answer in enumerate(attempts[0].answers):
+            if answer.at_us == ended_us:
+                attempts[0].answers[number] = answer._replace(at_us=began_us + 1_000_000)
+    world = World(record, "main", courses=Courses(record), regenerate=True)
+    ends: list[int] = []
+    see = world.comparison.see
+    world.comparison.see = lambda events: (ends.extend(e.at_us for e in events if is_end(e)), see(events))[1]  # type: ignore[method-assign]
+    world.play()
+    assert ends == [ended_us, ended_us]
     assert len(world.shard.instances["main"].workers) == 2
+
+
+def is_end(event: object) -> bool:
+    return isinstance(event, OperationFinished)
+
+
+def test_settings_hold_from_the_first_moment_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stretch has no configuration of its own: what was in force before it is changed as it begins."""
+    _, events, facts = simulation(monkeypatch, farm(1, span_s=SPAN_S), Policy.HOLD, after_s=AFTER_S)
+    record, recorded = recording(events, facts, window=Window(from_seq=len(events) // 2))
+    assert recorded.holds_made > 0
+    assert what_if(record, "hold=off").meter.holds_made == 0
+
+
+def test_an_answer_about_a_dispatch_that_never_was_is_about_nobody_here() -> None:
+    """A worker says that it has finished what nobody gave it. In a new history that number may be somebody's."""
+    story = Story()
+    story.configure({"hold": {"kind": "shortfall", "after_s": 5}})
+    story.given(connect("w1", cpu=1), queue("a", cpu=1), accept("a"), alive(2))
+    record, _ = of_story(story)
+    never = record.last_seq + 3
+    story.given(fact(ActionFinished("main", "w1", story.connections["w1"], never, exit_code=9)), alive(4))
+    record, _ = of_story(story)
+    (lie,) = [given for given in record.givens if isinstance(given.fact, ActionFinished)]
+    assert isinstance(lie.fact, ActionFinished)
+    assert lie.fact.dispatch_id > 1 << 61
+    assert what_if(record, "hold=off").comparison.divergence is None
 
 
 def test_gaps_are_no_outage_where_no_ticker_ran() -> None:
