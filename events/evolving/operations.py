@@ -164,7 +164,7 @@ def _operation_finished(shard: Shard, event: e.OperationFinished) -> None:
         if event.outcome == FREE_REQUEUES_EXHAUSTED:
             worker.paused = True
             worker.resume_at_kib = 0
-        if event.outcome == COMPLETED and not dispatch.silent_us:  # else nobody knows when it ended
+        if event.outcome == COMPLETED:
             instance.durations.add(kind_of(dispatch), event.at_us - dispatch.dispatched_at_us)
         if not dispatch.revoked:
             settle(dispatch)

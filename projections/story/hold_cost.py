@@ -4,6 +4,7 @@ The first is exact: it follows from what ran on the held worker. The second is a
 room, those that waited behind the held operation are put into that room in queue order, as if nothing were held.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -64,50 +65,50 @@ def cost_of(
     }
 
 
-def _ledger(table: Table, instance: str) -> Ledger | None:
-    row = next(instance_rows(table, instance), None)
-    return None if row is None else Ledger(table, row)
-
-
 def _idle(history: History, instance: str, requirement_id: int, held: Sequence[Held]) -> list[dict[str, Any]]:
-    spent: dict[str, int] = {}
+    spent: Counter[str] = Counter()
     most: dict[str, int] = {}
     asked: dict[str, int] = {}
     for each in held:
-        # Requirement ids that came up later are known to the later table only.
-        end = _ledger(history.table_at(each.until_seq), instance)
-        if end is None:
-            continue
-        asked = end.charged(requirement_id)
-        for amounts, for_us in _steps(history, instance, each, end):
+        asked, steps = _steps(history, instance, requirement_id, each)
+        for left, for_us in steps:
             for name, amount in asked.items():
-                idle = max(0, min(amount, amounts.get(name, 0)))
-                spent[name] = spent.get(name, 0) + idle * for_us
+                idle = max(0, min(amount, left.get(name, 0)))
+                spent[name] += idle * for_us
                 most[name] = max(most.get(name, 0), idle if for_us else 0)
     return [
         {
             "name": name,
             "asked": asked[name],
             "most": most.get(name, 0),
-            "amount_seconds": spent.get(name, 0) // 1_000_000,
-            "core_seconds": f"{spent.get(name, 0) / 1e9:.2f}" if name == CPU else None,
+            "amount_seconds": spent[name] // 1_000_000,
+            "core_seconds": f"{spent[name] / 1e9:.2f}" if name == CPU else None,
         }
         for name in asked
     ]
 
 
-def _steps(history: History, instance: str, held: Held, ledger: Ledger) -> Iterator[tuple[dict[str, int], int]]:
-    """What the held worker had left, and for how long each, from its runs."""
+def _steps(
+    history: History, instance: str, requirement_id: int, held: Held
+) -> tuple[dict[str, int], list[tuple[dict[str, int], int]]]:
+    """What is asked for; and what the held worker had left, for how long each, from its runs."""
+    runs = history.runs_of_worker(instance, held.endpoint, held.from_us, held.until_us)
     table = history.table_at(held.from_seq)
+    row = next(instance_rows(table, instance))
     try:
         _, worker = worker_at(table, instance, held.endpoint)
-    except MissingRow:
-        return
-    left = {**ledger.totals(worker)}
-    for run in worker.running:
-        _charge(left, ledger.charged(run.requirement_id), -1)
+    except MissingRow:  # it left with this very event
+        worker = None
+    left = {} if worker is None else Ledger(table, row).totals(worker)
+    paid_for = [] if worker is None else [run.requirement_id for run in worker.running]
+    # Requirement ids that came up later are known to the later rows only.
+    table = history.table_at(held.until_seq)
+    end = Ledger(table, next(instance_rows(table, instance)))
+    asked = end.charged(requirement_id)
+    for each in paid_for:
+        _charge(left, end.charged(each), -1)
     changes: list[tuple[int, int, int]] = []  # when, by which requirement, and whether it comes or goes
-    for told in history.runs_of_worker(instance, held.endpoint, held.from_us, held.until_us):
+    for told in runs:
         if held.from_seq < told.dispatch_id <= held.until_seq:
             changes.append((told.since_us, told.requirement_id, -1))
         if (
@@ -116,12 +117,13 @@ def _steps(history: History, instance: str, held: Held, ledger: Ledger) -> Itera
             and held.from_seq < told.until_seq <= held.until_seq
         ):
             changes.append((told.until_us, told.requirement_id, 1))
+    steps = []
     at_us = held.from_us
-    for when_us, requirement_id, by in sorted(changes):
-        yield left, when_us - at_us
+    for when_us, changed_by, by in sorted(changes):
+        steps.append((dict(left), when_us - at_us))
         at_us = when_us
-        _charge(left, ledger.charged(requirement_id), by)
-    yield left, held.until_us - at_us
+        _charge(left, end.charged(changed_by), by)
+    return asked, [*steps, (left, held.until_us - at_us)]
 
 
 def _charge(left: dict[str, int], amounts: Mapping[str, int], by: int) -> None:

@@ -33,7 +33,8 @@ def story_of_operation(history: History, operation_id: int, seq: int | None = No
         return None
     ended = next((each.event for each in told if isinstance(each.event, e.OperationFinished)), None)
     table = history.table_at(last_seq)
-    until_us = ended.at_us if ended is not None else table.shard.now_us
+    now_us = table.shard.now_us
+    until_us = ended.at_us if ended is not None else now_us
     row = answers.find(table, operation_id)
     stays = stays_of(told, until_us)
     from_us = min(begun.at_us, begun.queued_at_us)
@@ -54,7 +55,7 @@ def story_of_operation(history: History, operation_id: int, seq: int | None = No
         "stays": [stay.as_dict() for stay in stays],
         "times_us": times_of(stays),
         "attempts": sum(isinstance(each.event, e.OperationDispatched) for each in told),
-        "as_of": {"seq": last_seq, "at_us": table.shard.now_us, "shard": history.shard},
+        "as_of": {"seq": last_seq, "at_us": now_us, "shard": history.shard},
     }
     telling = _Telling(history, operation_id, last_seq, from_us)
     return {"subject": "operation", **head, "chapters": telling.chapters(told)}

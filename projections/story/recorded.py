@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from events.reasons import Outcome, RequeueCause
 from projections.fold import fold
 from projections.folding.operations import PAUSING
 from projections.keys import readable
-from projections.rows import MemoryRows
+from projections.rows import MemoryRows, Rows
 from projections.story.history import Overtaking, RunTold, Told
 from projections.table import MissingRow, Table
 
@@ -47,6 +47,7 @@ class Recorded:
         self._times = [each.event.at_us for each in self._told]
         self._kept: list[tuple[int, dict[bytes, bytes]]] = []
         self._table = Table(MemoryRows(), shard, kept_rows=1 << 62)
+        self._lent = _Lent(self._table.rows)
         self._operations: defaultdict[int, list[Told]] = defaultdict(list)
         self._overtakings: defaultdict[int, list[Overtaking]] = defaultdict(list)
         self._workers: defaultdict[tuple[str, str], list[Told]] = defaultdict(list)
@@ -85,7 +86,9 @@ class Recorded:
                 assert isinstance(table.rows, MemoryRows), readable(table.prefix)
                 self._kept.append((told.event.seq, dict(table.rows.by_key)))
         table.flush()
-        return table
+        self._lent.closed = True
+        self._lent = _Lent(table.rows)
+        return Table(self._lent, self.shard)
 
     def events_between(self, from_seq: int, to_seq: int) -> Sequence[Told]:
         """See `History.events_between`."""
@@ -121,6 +124,35 @@ class Recorded:
             if called == name and instance in (None, where)
             for identity in identities
         )
+
+
+class _Lent:
+    """The rows as of a moment, until the next moment is asked for."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.closed = False
+
+    def _open(self) -> Rows:
+        if self.closed:
+            raise ValueError("another moment of this history was asked for since: these rows are closed")
+        return self._rows
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Rows.get`."""
+        return self._open().get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `Rows.get_many`."""
+        return self._open().get_many(keys)
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Rows.scan`."""
+        return self._open().scan(start, end)
+
+    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """Nobody changes the past. Raises ValueError."""
+        raise ValueError(f"the rows of a moment are only read; {len(changes)} were to be written")
 
 
 def _seq(told: Told) -> int:

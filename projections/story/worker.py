@@ -1,7 +1,7 @@
 """The story of a worker: its connections, drains, pauses and holds, how long it was in each state, what it ran, and why it got nothing."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
@@ -78,6 +78,7 @@ def story_of_worker(
     table = history.table_at(last_seq)
     row = next(instance_rows(table, instance), None)
     ledger = Ledger(table, row) if row is not None else None
+    charges = {run.requirement_id: ledger.charged(run.requirement_id) for run in runs} if ledger is not None else {}
     totals = _totals(history, instance, endpoint, last_seq, told)
     admitted = [each.event for each in told if isinstance(each.event, e.WorkerAdmitted)]
     return {
@@ -93,7 +94,7 @@ def story_of_worker(
         "from_us": from_us,
         "until_us": now_us,
         "span_us": now_us - from_us,
-        "states": _states(spans, runs, ledger, totals),
+        "states": _states(spans, runs, charges, totals),
         "chapters": [
             chapter
             for each in told
@@ -181,14 +182,14 @@ def _totals(history: History, instance: str, endpoint: str, last_seq: int, told:
 
 
 def _states(
-    spans: Sequence[Span], runs: Sequence[RunTold], ledger: Ledger | None, totals: dict[str, int]
+    spans: Sequence[Span], runs: Sequence[RunTold], charges: Mapping[int, Mapping[str, int]], totals: Mapping[str, int]
 ) -> list[dict[str, Any]]:
     """Time in each state, and how much of each pool was taken meanwhile."""
     taken: dict[str, Counter[str]] = {state: Counter() for state in STATES}
     at = 0
     ordered = sorted(runs, key=lambda run: run.since_us)
-    for run in ordered if ledger is not None else ():
-        amounts = ledger.charged(run.requirement_id) if ledger is not None else {}
+    for run in ordered:
+        amounts = charges.get(run.requirement_id, {})
         while at < len(spans) - 1 and spans[at].until_us <= run.since_us:
             at += 1
         for span in islice(spans, at, None):

@@ -9,13 +9,11 @@ from pathlib import Path
 
 from projections.story.history import History
 from streams.cli.main import NOT_FOUND, Failure
-from streams.cli.output import note, progress
-from streams.cli.source import check_foldable, opened
+from streams.cli.past import timeline_of
+from streams.cli.source import opened
 from streams.moments import Moment
-from streams.recorded import read_recorded
 from streams.settings import DEFAULT_INSTANCE, Settings
 from streams.shard_map import read_shard_map
-from streams.topics import EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +27,18 @@ class Asked:
 
 @asynccontextmanager
 async def history_for(settings: Settings, asked: Asked) -> AsyncIterator[History]:
-    """The history of the shard that carries the instance.
+    """The history of the shard that carries the instance: its timeline, brought up to the end of the log.
 
     Raises:
         NoBroker: without a directory, where no cluster is named and none runs.
         UnknownInstance: no shard carries it.
         BeginsLater: the directory has not the first events.
+        StoreLocked: another process has the timeline open.
     """
     async with opened(settings, asked.file, client_id="headway-explain") as log:
         shard = (await read_shard_map(log)).shard_of(asked.instance or DEFAULT_INSTANCE)
-        check_foldable(log, shard)
-        with progress(f"reading {EVENTS} of shard {shard}", 2) as advance:
-            history, damage = await read_recorded(log, shard, advance)
-        if damage is not None:
-            note(f"the log is damaged behind seq {history.last_seq}, and is told of up to there: {damage}")
-        yield history
+        async with timeline_of(settings, log, shard) as timeline:
+            yield timeline
 
 
 def moment_in(history: History, at: Moment | None) -> int | None:

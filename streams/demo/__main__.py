@@ -13,12 +13,17 @@ from typing import Any
 import click
 
 from events.config import canonical_config
+from events.events import HoldNoCandidate
 from events.facts import Configured
+from projections.story.operation import story_of_operation
+from projections.story.recorded import Recorded
 from streams.cli.main import CHECK_FAILED, OK
 from streams.cli.output import duration, emit
+from streams.cli.telling.operation import wait_in_five_lines
 from streams.demo.checking import table_equals_replay
 from streams.demo.deciders import Deciders
-from streams.demo.hold_life import life_in_words, lives_of, summary_of_hold
+from streams.demo.ending import closing_lines, leave_behind
+from streams.demo.hold_life import stories_of_holds, summary_of_hold
 from streams.demo.performing import perform
 from streams.demo.scene import (
     AFTER_S,
@@ -37,7 +42,6 @@ from streams.demo.stage import Stage, new_home, raise_broker, staged, until
 from streams.demo.tally import Tally, is_sound, summary_of
 from streams.demo.telling import progress_line, say, until_interrupted
 from streams.demo.watching import History, Live, of_instance, read_history, tally_of
-from streams.demo.why import why_it_waited
 from streams.demo.workload import CONFIG, REAL_PREFIX, Due, expected_output, schedule, worker_arguments
 from streams.effects import publish_and_see, record_of
 from streams.provisioning import provision
@@ -105,6 +109,8 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
         say("checking: replaying the log from its first event against the state table, row by row")
         equal = await table_equals_replay(stage, say)
         history = await read_history(stage.log)
+        exported = await leave_behind(stage.log)
+    recorded = Recorded(0, history.told)
     traced = tally_of(of_instance(history.events, INSTANCE))
     found = summary_of(
         history.tally,
@@ -114,8 +120,8 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
         broker={"kind": broker.kind, "version": broker.version},
         wall_s=time.monotonic() - begun,
     )
-    _report(found, history, traced, published, successor)
-    found["hold"] = _report_hold(history)
+    _report(found, history, recorded, traced, published, successor)
+    found["hold"] = _report_hold(history, recorded, exported)
     return found
 
 
@@ -201,7 +207,9 @@ def _progress(tally: Tally, published: int, total: int) -> str:
     )
 
 
-def _report(found: dict[str, Any], history: History, tally: Tally, published: Sequence[str], successor: str) -> None:
+def _report(
+    found: dict[str, Any], history: History, recorded: Recorded, tally: Tally, published: Sequence[str], successor: str
+) -> None:
     """What the replay of the trace came to; `tally` is its instance's alone."""
     for takeover in history.takeovers:
         say(
@@ -232,24 +240,20 @@ def _report(found: dict[str, Any], history: History, tally: Tally, published: Se
     longest = tally.longest_wait()
     if longest is not None:
         print("\nWhy the longest wait was so long:")
-        for line in why_it_waited(list(of_instance(history.events, INSTANCE)), tally, longest):
+        story = story_of_operation(recorded, longest.operation_id)
+        assert story is not None, "what waited was queued"
+        for line in wait_in_five_lines(story):
             print(f"  {line}")
 
 
-def _report_hold(history: History) -> dict[str, Any]:
-    """The life of the hold and the waits of both runs, printed; returns them as the summary has them."""
-    runs = {label: list(of_instance(history.events, name)) for label, name in (("without", WITHOUT), ("with", WITH))}
-    tallies = {label: tally_of(events) for label, events in runs.items()}
-    lives, missed = lives_of(runs["with"], tallies["with"])
-    begun_us = min((run.queued_at_us for tally in tallies.values() for run in tally.runs.values()), default=0)
-    print(f"\nThe hold (after_s {AFTER_S}):")
-    for life in lives:
-        for line in life_in_words(life, tallies["with"], begun_us):
-            print(f"  {line}")
-    if not lives:
-        print("  none was made")
-    found = summary_of_hold(tallies, {"without": large(WITHOUT), "with": large(WITH)}, lives, len(missed))
-    print()
+def _report_hold(history: History, recorded: Recorded, exported: Path) -> dict[str, Any]:
+    """The waits of both runs and the hold in five lines, printed; returns the figures as the summary has them."""
+    instances = {"without": WITHOUT, "with": WITH}
+    tallies = {label: tally_of(of_instance(history.events, name)) for label, name in instances.items()}
+    stories = stories_of_holds(recorded, WITH)
+    missed = sum(isinstance(event, HoldNoCandidate) for event in of_instance(history.events, WITH))
+    found = summary_of_hold(tallies, {label: large(name) for label, name in instances.items()}, stories, missed)
+    print(f"\nThe same without a hold and with one (after_s {AFTER_S}):")
     emit(
         [
             {
@@ -259,10 +263,14 @@ def _report_hold(history: History) -> dict[str, Any]:
                 "p95 s": found["small_wait_s"][label]["p95"],
                 "max s": found["small_wait_s"][label]["max"],
             }
-            for label in runs
+            for label in instances
         ],
         "table",
     )
+    print()
+    of_the_large = [story for story in stories if story["operation"].get("client_operation_id") == large(WITH)]
+    for line in closing_lines(of_the_large, exported):
+        print(line)
     return {"after_s": AFTER_S, **found}
 
 

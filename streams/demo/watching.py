@@ -17,6 +17,7 @@ from events.events import (
     WorkerAdmitted,
     WorkerDisconnected,
 )
+from projections.story.history import Told
 from streams.demo.tally import Tally
 from streams.log import Log, Partition, Record
 from streams.topics import EVENTS
@@ -37,6 +38,7 @@ class History:
     """The whole log of a run."""
 
     events: list[Event] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)  # the same, each with the offset of its record
     tally: Tally = field(default_factory=Tally)
     offsets: int = 0  # of the events partition
     takeovers: list[Takeover] = field(default_factory=list)
@@ -122,6 +124,7 @@ async def read_history(log: Log, *, timeout_s: float = 60.0) -> History:
             if isinstance(event, LeaderElected) and before is not None:
                 history.takeovers.append(Takeover(event.leader_epoch, record.at_us - before.at_us))
             history.events.append(event)
+            history.told.append(Told(record.offset, event))
             history.tally.add(event)
             before = record
     return history

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -118,11 +119,12 @@ def log_of(rehearsal: Rehearsal) -> Callable[..., AbstractAsyncContextManager[Me
 
 
 @pytest.fixture
-def read_side(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ReadSide]]:
+def read_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., ReadSide]]:
     """Makes a read side that holds what the given facts lead to, and the log it is folded from; instance `main` is configured first.
 
     With `waiting` its table is not complete, `waited_s` after its start.
     """
+    monkeypatch.setenv("HEADWAY_HOME", str(tmp_path / "home"))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

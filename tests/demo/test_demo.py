@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from streams.export import ExportLog
 
 ROOT = Path(__file__).parents[2]
 KEYS = [
@@ -52,9 +55,17 @@ def test_the_demonstration_is_sound_on_a_real_kafka(kafka, tmp_path):
     assert "the standby took over" in output or "the supervisor started the decider again" in output
     assert "nobody decided in between" in output
     assert "24 of 24 ran with exit code 0" in output
-    why, _, hold = output.split("Why the longest wait was so long:\n")[1].partition("\nThe hold (after_s 2):\n")
+    why, _, rest = output.split("Why the longest wait was so long:\n")[1].partition(
+        "\nThe same without a hold and with one"
+    )
     assert len(why.strip().splitlines()) == 5
-    assert "core-seconds kept idle" in hold
+    told, _, command = rest.partition("The hold, in five lines:\n")[2].partition("\n\n")
+    assert len(told.splitlines()) == 5
+    assert "core-seconds kept idle" in told.splitlines()[-1]
+    what_if = shlex.split(command.strip().splitlines()[-1])
+    assert what_if[:2] == ["headway", "what-if"]
+    exported = Path(what_if[what_if.index("--file") + 1])
+    assert ExportLog(exported).shards == (0,)
     assert "headway explain operation large-without-hold" in output
     assert found["hold"]["made"] >= 1
     assert found["hold"]["released"].get("placed", 0) >= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,12 @@ from events import events as e
 from events import facts as f
 from events.codec import canonical_requirements, decode_fact, encode_fact
 from events.config import canonical_config, parse_config
-from events.reasons import HoldMove
-from events.values import HoldCandidate
-from streams.demo.hold_life import HoldLife, life_in_words, lives_of, summary_of_hold
+from projections.story.history import Told
+from projections.story.operation import story_of_operation
+from projections.story.recorded import Recorded
+from streams.cli.telling.operation import wait_in_five_lines
+from streams.demo.ending import closing_lines
+from streams.demo.hold_life import stories_of_holds, summary_of_hold
 from streams.demo.scene import CONFIGS, CORES, MACHINES, MEMORY_KIB, WITH, WITHOUT, large, scene, scene_workers
 from streams.demo.watching import of_instance, tally_of
 from streams.rehearsal import Rehearsal
@@ -75,77 +79,57 @@ def test_the_machines_of_a_run_work_for_its_instance_only():
         assert arguments[arguments.index("--count") + 1] == str(MACHINES)
 
 
+def recorded(events: list[e.Event]) -> Recorded:
+    return Recorded(0, [Told(number, event) for number, event in enumerate(events)])
+
+
 def test_without_a_hold_the_large_action_waits_for_the_end_of_the_stream_and_with_one_it_does_not(events):
     tallies = {name: tally_of(of_instance(events, instance)) for name, instance in (("a", WITHOUT), ("b", WITH))}
-    lives, missed = lives_of(list(of_instance(events, WITH)), tallies["b"])
-    found = summary_of_hold(tallies, {"a": large(WITHOUT), "b": large(WITH)}, lives, len(missed))
+    stories = stories_of_holds(recorded(events), WITH)
+    found = summary_of_hold(tallies, {"a": large(WITHOUT), "b": large(WITH)}, stories, 0)
     assert found["large_wait_s"]["a"] > 10
     assert found["large_wait_s"]["b"] < 4
-    assert (found["made"], found["moved"], found["released"], found["no_candidate"]) == (1, 0, {"placed": 1}, 0)
+    assert (found["made"], found["moved"], found["released"]) == (1, 0, {"placed": 1})
     assert found["small_wait_s"]["b"]["max"] < found["large_wait_s"]["a"]
     assert all(run.finishes == 1 for tally in tallies.values() for run in tally.runs.values())
-
-
-def test_the_life_of_the_hold_is_told_with_its_cause_and_its_cost(events):
-    tally = tally_of(of_instance(events, WITH))
-    (life,), _ = lives_of(list(of_instance(events, WITH)), tally)
-    said = life_in_words(life, tally, START_US)
-    assert said[0].startswith("made at 4.")
-    assert f"({large(WITH)}), which had waited 2." in said[0]
-    assert "was placed past it;" in said[0]
-    assert said[2].startswith("placed at 4.")
-    assert said[-1].startswith("cost: ")
     # It keeps at most what the action asks for, for as long as it stands; the cores come free one after the other.
-    assert 0 < life.idle_core_us < 3 * life.released.held_us
+    assert 0 < found["idle_core_s"] < 3 * found["held_s"]
 
 
-def test_the_cost_is_what_is_free_on_the_held_worker_and_never_more_than_what_is_asked_for():
+def test_the_end_explains_the_hold_in_five_lines_and_names_one_command(events):
+    stories = stories_of_holds(recorded(events), WITH)
+    lines = closing_lines(stories, Path("exported"))
+    told = lines[1 : lines.index("")]
+    assert len(told) == 5
+    assert f"({large(WITH)}, asks cpu_millis=3000) had waited 2." in told[0]
+    assert "went past it onto with-hold-" in told[1]
+    assert "was held for it [seq " in told[1]
+    assert "it was placed on with-hold-" in told[3]
+    assert "core-seconds kept idle" in told[4]
+    assert lines[-1] == (
+        "  headway what-if --file exported --instance with-hold --operation large-with-hold --set hold=off"
+    )
+
+
+def test_the_wait_without_a_hold_is_told_in_five_lines(events):
+    history = recorded(events)
+    (identity,) = history.operations_named(large(WITHOUT), WITHOUT)
+    story = story_of_operation(history, identity)
+    lines = wait_in_five_lines(story)
+    assert len(lines) == 5
+    assert f"({large(WITHOUT)}, asks cpu_millis=3000) waited 1" in lines[0]
+    assert lines[1].startswith("When it was queued it was number 2 in the queue, first without-hold/op-")
+    assert lines[1].endswith("of 2 connected workers: 2 without enough room.")
+    assert "lacked" in lines[2]
+    assert "later ones went past it" in lines[3]
+    assert lines[4].startswith("It was placed when without-hold/op-")
+    assert lines[4].endswith("nothing is held for an action that waits, unless a hold is configured.")
+
+
+def test_what_was_never_placed_has_no_wait_to_tell_of():
     rehearsal = Rehearsal(ticker=False)
-    at_us = START_US
-
-    def take(fact: f.Fact, after_s: int = 0) -> None:
-        nonlocal at_us
-        at_us += after_s * 1_000_000
-        rehearsal.take(fact, at_us)
-
-    def queued(name: str, cores: int) -> None:
-        take(f.ActionQueued(WITH, name, canonical_requirements([("cpu_millis", str(1000 * cores))])))
-
-    def finish(name: str, after_s: int = 1) -> None:
-        running = rehearsal.shard.instances[WITH].by_client[name].dispatch
-        take(f.ActionFinished(WITH, running.worker.endpoint, 7, running.dispatch_id), after_s)
-
-    take(f.Configured(WITH, '{"kind":"simple","hold":{"kind":"shortfall","after_s":0}}'))
-    take(f.WorkerConnected(WITH, "w", 1, 7, (("cpu_millis", "4000"), ("memory_kib", "9"))))
-    for name, cores in (("a", 1), ("b", 1), ("c", 2), ("big", 4), ("late", 1)):
-        queued(name, cores)
-    finish("a")  # late goes past big; w is held
-    finish("b")  # one core idle from here
-    finish("c")  # three
-    finish("late", 2)  # all four: big is placed
-    tally = tally_of(rehearsal.events)
-    (life,), _ = lives_of(rehearsal.events, tally)
-    assert life.released.held_us == 4_000_000
-    assert life.idle_core_us == 1 * 1_000_000 + 3 * 2_000_000
-    assert life_in_words(life, tally, START_US)[-1] == "cost: 7.00 core-seconds kept idle"
-
-
-def test_moves_and_a_hold_that_still_stands_are_told():
-    envelope = {"seq": 1, "at_us": 5, "cause_offset": 1, "instance": "i", "operation_id": 3, "more_candidates": 0}
-    choice = {"candidates": (HoldCandidate("w1", 500, 2, 0),), "excluded": (), "free_at_us": 0, **envelope}
-    made = e.HoldMade(endpoint="w1", requirement_id=1, waited_us=2_000_000, overtaken_by=None, **choice)
-    moved = e.HoldMoved(from_endpoint="w1", to_endpoint="w2", cause=HoldMove.WORKER_LEFT, **choice)
-    said = life_in_words(HoldLife(made, [moved]), tally_of([]), 0)
-    assert "moved at 0.0 s from w1 to w2: The held worker left." in said
-    assert "it still stands" in said
-
-
-def test_the_events_of_an_instance_are_its_own_and_those_of_the_shard(events):
-    found = list(of_instance(events, WITH))
-    assert {event.instance for event in found if isinstance(event, e.OperationQueued)} == {WITH}
-    own = {event.operation_id for event in found if isinstance(event, e.OperationQueued)}
-    assert {event.operation_id for event in found if isinstance(event, e.OperationDispatched)} == own
-    assert any(isinstance(event, e.RequirementDefined) for event in found)
-    both = len(found) + len(list(of_instance(events, WITHOUT)))
-    shared = sum(isinstance(event, e.Ticked | e.RequirementDefined | e.LeaderElected) for event in events)
-    assert both == len(events) + shared
+    rehearsal.take(f.Configured(WITH, '{"kind":"simple"}'), START_US)
+    rehearsal.take(f.ActionQueued(WITH, "a", canonical_requirements([("cpu_millis", "1")])), START_US)
+    story = story_of_operation(recorded(rehearsal.events), 1)
+    with pytest.raises(ValueError, match="never dispatched"):
+        wait_in_five_lines(story)

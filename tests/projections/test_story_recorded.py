@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from events import events as e
 from projections.story import recorded
 from tests.projections.stories import history_of
@@ -19,7 +21,7 @@ def test_the_table_at_a_moment_is_that_of_a_replay_up_to_it(monkeypatch):
     for seq in [*moments, *random.Random(3).sample(moments, len(moments))]:
         found, wanted = history.table_at(seq), table_at(story, seq)
         assert found.shard.seq == seq
-        same = {key: row for key, row in found.rows.by_key.items() if key[4:5] != b"!"}
+        same = {key: row for key, row in found.rows.scan(b"", b"") if key[4:5] != b"!"}
         assert same == {key: row for key, row in wanted.rows.by_key.items() if key[4:5] != b"!"}
 
 
@@ -43,3 +45,14 @@ def test_the_moment_of_an_instant_is_the_last_event_at_or_before_it():
         assert found >= event.seq
         assert history.events_between(found, found)[0].event.at_us == event.at_us
     assert history.seq_at(0) <= 1
+
+
+def test_the_rows_of_a_moment_end_with_the_next_question_and_nobody_changes_them():
+    history = history_of(overtaken())
+    earlier = history.table_at(9)
+    assert list(earlier.scan(b""))
+    history.table_at(9)
+    with pytest.raises(ValueError, match="another moment of this history was asked for"):
+        list(earlier.scan(b""))
+    with pytest.raises(ValueError, match="only read"):
+        history.table_at(9).flush()

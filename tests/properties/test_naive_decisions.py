@@ -22,6 +22,7 @@ from events.state import Operation, Shard
 from events.values import Holding
 from tests.properties import facts as random_facts
 from tests.properties.facts import World
+from tests.reference.naive_draining import choose_plainly
 from tests.reference.naive_matcher import NaiveMatcher
 from tests.reference.naive_pass import preferred_plainly
 
@@ -32,8 +33,8 @@ HOLDS = (
     '{"kind":"backfill","after_s":0}',
     '{"kind":"backfill","after_s":0,"max_hold_s":3,"spare_last":true}',
     '{"kind":"backfill","after_s":1}',
-    '{"kind":"drain_time","after_s":0,"min_runs":2,"last_runs":8}',
-    '{"kind":"drain_time","after_s":1,"min_runs":1,"max_hold_s":4,"spare_last":true}',
+    '{"kind":"drain_time","after_s":0,"min_runs":1,"last_runs":8}',
+    '{"kind":"drain_time","after_s":0,"min_runs":2,"max_hold_s":4,"spare_last":true}',
 )
 REST = (
     '"supported_platform_properties":{"zone":"exact"}',
@@ -97,6 +98,7 @@ def plainly(history: History, patched: pytest.MonkeyPatch) -> list[e.Event]:
     """What the plain core decides on the same facts."""
     patched.setattr(indexing, "Matcher", NaiveMatcher)
     patched.setattr(placing, "preferred", preferred_plainly)
+    patched.setattr(holding, "choose_by_drain", choose_plainly)
     patched.setattr(
         holding,
         "_census",
@@ -138,6 +140,10 @@ def test_the_walks_make_move_and_release_holds_for_every_reason_they_can() -> No
     assert {"PLACED", "GONE", "SUPERSEDED", "WORKER_LOST", "UNFIT", "EXPIRED", "CONFIGURED"} <= ends
     assert {"WORKER_LEFT", "DRAINED", "PAUSED", "SOONER"} <= moves
     assert {"UNFIT", "IDLE", "LAST", "UNKNOWN_DURATION"} <= excluded
+    bases = [
+        basis.source.name for event in seen if isinstance(event, (e.HoldMade, e.HoldMoved)) for basis in event.basis
+    ]
+    assert {"MNEMONIC", "TARGET", "PRODUCER"} <= set(bases)  # every source: tests/properties/test_drain_choices.py
     dispatched = [event for event in seen if isinstance(event, e.OperationDispatched)]
     assert any(event.backfilled for event in dispatched)
     assert any(event.saved_bytes >= 400 and event.overtook is not None for event in dispatched)

@@ -1,15 +1,16 @@
 """What the policies do: the core's backfill is EASY job by job, a hold halves a build farm's longest wait, the scene plays as told."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from events.config import AllocationStrategy
-from streams.simulate.figures import Figures, figures_of
+from streams.simulate.figures import Figures, figures_of, ranges_of
 from streams.simulate.made import FARM_SMALL_MEAN_S, farm, scene
 from streams.simulate.policies import Policy, configuration
 from streams.simulate.shaking import shaken
-from streams.simulate.study import compare_farm, scene_row
+from streams.simulate.study import compare_farm, figures_over, ratios_of, scene_row
 from streams.simulate.swf import load_swf
 from streams.simulate.workload import Workload, first_jobs, from_swf, uniform_machines
 from streams.simulate.world import Run, World
@@ -81,6 +82,45 @@ def test_a_hold_halves_the_longest_wait_of_a_small_farm_and_idles_little():
 @pytest.mark.slow
 def test_a_hold_halves_the_longest_wait_of_the_farm_and_idles_little():
     assert_farm_gains(compare_farm([farm(s) for s in (1, 2, 3)], 60, AllocationStrategy.LEAST_RECENTLY_USED))
+
+
+def by_hold(seeds: Iterable[int], past: int, **size: int) -> dict[str, float]:
+    """The farm's figures under a hold by drain time, which has learnt from the seed `past`, by those under the hold by shortfall."""
+    runs, history = [farm(seed, **size) for seed in seeds], farm(past, **size)
+    held = ranges_of(figures_over(runs, configuration(Policy.HOLD)))
+    drained = ranges_of(figures_over(runs, configuration(Policy.DRAIN_TIME), history=history))
+    assert held["holds"]["low"] > 0
+    assert drained["holds"]["low"] > 0
+    return ratios_of(drained, held)
+
+
+@pytest.mark.slow
+def test_on_the_farm_a_hold_by_drain_time_makes_the_longest_wait_and_what_is_held_idle_much_shorter_than_by_shortfall():
+    """Three of the ten seeds that `headway simulate farm` prints, for which the same bounds hold."""
+    found = by_hold((1, 2, 3), past=0)
+    assert 0 < found["longest_wait"] <= 0.7
+    assert 0 < found["mean_wait"] <= 1
+    assert 0 < found["held_idle"] <= 0.7
+
+
+def test_a_hold_by_drain_time_keeps_less_of_a_small_farm_idle():
+    found = by_hold((1, 2, 3), past=0, workers=4, span_s=3_600)
+    assert found["held_idle"] < 0.8
+    assert found["longest_wait"] < 1
+
+
+def test_a_history_is_learnt_from_and_not_counted():
+    """What runs before leaves durations in the log and nothing else: the same waits from any history, where nobody asks for durations."""
+    workload, history = farm(1, workers=2, span_s=600), farm(2, workers=2, span_s=600)
+    alone, after = (World(workload, configuration(Policy.HOLD, after_s=5), past).run() for past in (None, history))
+    assert (alone.started_us, alone.holds, alone.held_us) == (after.started_us, after.holds, after.held_us)
+    assert alone.holds > 0
+    learnt = World(workload, configuration(Policy.DRAIN_TIME, after_s=5), history)
+    learnt.run()
+    small, large = (sum(job.large is size for job in history.jobs) for size in (False, True))
+    counts = {len(steps) for _, steps in learnt.shard.instances["main"].durations.rows()}
+    own = {size: sum(job.large is size for job in workload.jobs) for size in (False, True)}
+    assert counts == {min(1_000, small + own[False]), large + own[True]}
 
 
 @pytest.fixture(scope="module", params=range(1, 4))

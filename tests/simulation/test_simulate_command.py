@@ -94,10 +94,20 @@ def test_the_farm_takes_workers_and_cores_and_one_policy_alone():
     assert (found["trace"], found["policy"]) == ("farm", "hold")
 
 
+def test_the_farm_under_drain_time_begins_with_a_history_where_one_is_named():
+    arguments = ("farm", "--workers", "1", "--cores", "12", "--policy", "drain_time")
+    found, learnt = answer(*arguments), answer(*arguments, "--history-seed", "7")
+    assert (found["policy"], found["after_s"], "history_seed" in found) == ("drain_time", 60, False)
+    assert (learnt["history_seed"], learnt["jobs"]) == (7, found["jobs"])
+    (only,) = answer("scene", "--policy", "drain_time", "--history-seed", "7")["runs"]
+    assert only["placed_in_stream"] == 4
+
+
 def test_the_farm_compares_without_and_with_a_hold():
     arguments = ("farm", "--workers", "1", "--cores", "12", "--shake", "1")
     found = answer(*arguments)
-    assert found["none"].keys() == found["hold"].keys() >= FIGURES
+    assert found["none"].keys() == found["hold"].keys() == found["drain_time"].keys() >= FIGURES
+    assert found["drain_time_by_hold"].keys() == {"longest_wait", "mean_wait", "held_idle"}
     assert found.keys() >= {"longest_wait_ratio", "held_idle_share"}
     assert "core-seconds held idle" in simulate(*arguments).stdout
 
@@ -113,6 +123,8 @@ def test_the_farm_compares_without_and_with_a_hold():
         ((str(OPENB.parent),), 1, "exactly one *pod*.csv; here: none"),
         (("scene", "--workers", "4"), 2, "--workers does not go with scene"),
         (("farm", "--workers", "1", "--cores", "4"), 2, "less than the 4.0 cores"),
+        (("scene", "--policy", "hold", "--history-seed", "2"), 2, "--history-seed goes with --policy drain_time"),
+        (("farm", "--history-seed", "4"), 2, "none of the seeds that are simulated (1 to 10)"),
         (("scene", "--policy", "best"), 2, "'best' is not one of"),
     ],
 )

@@ -31,7 +31,7 @@ def hold_in_five_lines(story: Facts) -> list[str]:
     short = next(iter(made["why"]["waits"]["closest"]), None) if made["why"] is not None else None
     lacked = f": {nearest(short)}" if short is not None and short["short"] else ""
     running, others = made["worker"]["running"], max(0, len(made["candidates"]) - 1) + made["more_candidates"]
-    nearer = f"; {plural(others, 'other worker')} could have been held and had even less room" if others else ""
+    nearer = f"; {plural(others, 'other worker')} could have been held and had no more room" if others else ""
     return [
         f"{operation} had waited {duration(made['waited_us'])} for room that no worker had at once{lacked}.",
         f"Meanwhile{went} what came free went to later actions that ask for less; so {made['endpoint']} was held for it "
@@ -89,7 +89,7 @@ def _choice(made: Facts) -> Iterator[str]:
     if others or made["more_candidates"]:
         names = ", ".join(f"{each['endpoint']} (short of {each['shortfall_milli'] / 10:.1f} %)" for each in others)
         more = f"{made['more_candidates']} more" if made["more_candidates"] else ""
-        yield f"    farther from having room: {' and '.join(part for part in (names, more) if part)}"
+        yield f"    could have been held instead: {' and '.join(part for part in (names, more) if part)}"
     if made["excluded"]:
         yield f"    could not be held: {excluded(made['excluded'])}"
 

@@ -40,6 +40,34 @@ def operation_told(story: Facts) -> list[str]:
     return lines
 
 
+def wait_in_five_lines(story: Facts) -> list[str]:
+    """Why an operation waited for its first dispatch: how long, how the workers stood, what was missing, who went past, what freed it.
+
+    Raises ValueError where it was never dispatched, so that the wait has no end.
+    """
+    chapters = story["chapters"]
+    placed = next((chapter for chapter in chapters if chapter["event"] == "OperationDispatched"), None)
+    if placed is None:
+        raise ValueError(f"{story['id']} was never dispatched, so its wait has no end")
+    moments = {chapter["moment"]: chapter for chapter in reversed(chapters) if chapter["event"] == "moment"}
+    began = moments.get("queued")
+    stood = standing_then(began["why"]) if began is not None else ["it did not have to wait"]
+    past = moments.get("overtaken")
+    held = next((chapter for chapter in chapters if chapter["event"] == "HoldMade"), None)
+    holds = (
+        f"hold-{held['seq']} had kept {held['endpoint']} for it {linked(held)}"
+        if held is not None
+        else "nothing is held for an action that waits, unless a hold is configured"
+    )
+    return [
+        f"{named(story)} waited {duration(placed['waited_us'])}, then it was placed on {placed['endpoint']} {linked(placed)}.",
+        f"When it was queued it was {'; '.join(stood[:2])}.",
+        f"{'; '.join(stood[2:]) or 'It lacked nothing then'}.",
+        f"{next(_overtaken(past)) if past is not None else 'Nobody went past it while it was first in line'}.",
+        f"It was placed when {cause(placed['room']) or 'the next pass came'}; {holds}.",
+    ]
+
+
 def _heading(story: Facts) -> str:
     name = named(story)
     lived = duration(story["life_us"])
