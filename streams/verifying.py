@@ -173,7 +173,8 @@ async def _read(
     begun_s = time.perf_counter()
     auditor.close()
     found.seconds += time.perf_counter() - begun_s
-    if again is not None and found.redecided is not None and again.broken is None:
+    # What damage cut short is not decided again either: its events are not all there.
+    if again is not None and found.redecided is not None and again.broken is None and auditor.audit.damage is None:
         _keep(found.redecided, again.finish())
         found.redecided.broken = str(again.broken or "")
 

@@ -210,7 +210,7 @@ def _operation_finished(case: Case, p: Any) -> None:
     else:
         op.run = None
         worker = run.worker
-        if outcome == r.OUTCOME_COMPLETED and not run.silent_us:  # an outage tells nobody when it ended
+        if outcome == r.OUTCOME_COMPLETED:
             domain.history.add(run, case.now_us - run.at_us)
         if outcome == r.OUTCOME_FREE_REQUEUES_EXHAUSTED:
             worker.paused = True
