@@ -109,3 +109,12 @@ def test_from_a_later_moment_on_only_what_was_after_it_is_told():
 
 def test_one_that_never_connected_has_no_story():
     assert story_of_worker(history_of(overtaken()), "main", "W9") is None
+
+
+def test_at_an_earlier_moment_what_ended_later_still_runs():
+    story = Story().given(connect("W1", cpu=4), queue("a", cpu=1), advance(2))
+    seq = story.every_event()[-1].seq
+    found = story_of_worker(history_of(story.given(advance(3), finish("a"))), "main", "W1", seq)
+    assert found is not None
+    assert (found["state"], found["ran"]["still_running"], found["ran"]["ended"]) == ("working", 1, [])
+    assert times(found) == {"working": 2_000_000}

@@ -81,7 +81,19 @@ def _made(made: Facts, story: Facts) -> Iterator[str]:
             f"({item['free']} of {item['total']} free, {item['asked']} asked) and waited for {plural(worker['running'], 'run')}"
         )
     yield from (f"      {named(run)}, for {duration(run['ran_us'])} so far" for run in worker["longest_runs"])
+    yield from _expected(made)
     yield from _choice(made)
+
+
+def _expected(choice: Facts) -> Iterator[str]:
+    """When the chosen worker was expected to have room, and what that follows from."""
+    if choice["free_after_us"] is None:
+        return
+    after = f"in {duration(choice['free_after_us'])}" if choice["free_after_us"] >= 0 else "by then"
+    yield f"    it was expected to have room {after}"
+    for basis in choice["basis"]:
+        kind = f" of kind {basis['kind']}" if basis["kind"] else ""
+        yield f"      {plural(basis['runs'], 'run')}{kind}: {basis['reason']} ({plural(basis['samples'], 'recorded run')})"
 
 
 def _choice(made: Facts) -> Iterator[str]:
@@ -102,6 +114,7 @@ def _moves(moves: Sequence[Facts]) -> Iterator[str]:
         )
         if move["because"] is not None:
             yield f"    {cause(move['because'])}"
+        yield from _expected(move)
 
 
 def _end(story: Facts) -> Iterator[str]:
