@@ -286,9 +286,13 @@ class Redeciding:
         return found
 
     def _due_election(self, event: e.LeaderElected) -> e.LeaderElected:
-        """What this build would write to become the owner now, with the ids and the build that are not the state's to know."""
+        """What this build would write to become the owner now, with the ids and the build that are not the state's to know.
+
+        A log that was imported begins a generation: both of its topics are others, and with them the ids.
+        """
         record = self._record
-        known = record.leader_epoch > 0
+        imported = event.events_topic_id != record.events_topic_id and event.facts_topic_id != record.facts_topic_id
+        known = record.leader_epoch > 0 and not imported
         [due] = elect(
             Shard(seq=record.seq, now_us=record.now_us, position=record.position),
             leader_epoch=max(event.leader_epoch, record.leader_epoch + 1),

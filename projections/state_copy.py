@@ -6,9 +6,11 @@ so on), so they are walked from a list and never by recursion. What cannot chang
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from pydantic import BaseModel
@@ -62,6 +64,7 @@ class _Copying:
     def fill(self) -> None:
         """Fill in every twin, those that come up on the way included."""
         twin, unfilled = self.twin, self._unfilled
+        shared: set[type] = set()  # looked up for each field of each row: most values are plain
         while unfilled:
             value, made = unfilled.pop()
             if isinstance(value, dict):
@@ -70,8 +73,23 @@ class _Copying:
             elif isinstance(value, list | deque):
                 made.extend(map(twin, value))
             else:
-                for name in value.__slots__:
-                    setattr(made, name, twin(getattr(value, name)))
+                row: Any = type(value)
+                names, values_of = _fields(row)
+                for name, content in zip(names, values_of(value), strict=True):
+                    kind: Any = type(content)
+                    if kind not in shared:
+                        if _is_shared(kind):
+                            shared.add(kind)
+                        else:
+                            content = twin(content)
+                    setattr(made, name, content)
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The names of a row's fields, and what gives their values."""
+    names = tuple(kind.__slots__)
+    return names, attrgetter(*names) if len(names) > 1 else lambda row: (getattr(row, names[0]),)
 
 
 @cache

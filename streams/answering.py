@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
@@ -13,6 +14,8 @@ MOST_ROWS: Final = 10_000
 
 Answer = dict[str, Any]
 View = Callable[[web.Request], Answer]
+WaitingView = Callable[[web.Request], Answer | Awaitable[Answer]]
+"""One that may have to wait for what it answers from."""
 
 
 class Refused(Exception):
@@ -24,12 +27,13 @@ class Refused(Exception):
         self.body = {"error": code, "message": message, "remedy": remedy, **details}
 
 
-def answering(view: View) -> Callable[[web.Request], Any]:
+def answering(view: WaitingView) -> Callable[[web.Request], Any]:
     """The view as aiohttp wants it."""
 
     async def answer(request: web.Request) -> web.Response:
         try:
-            body, status = view(request), 200
+            answered = view(request)
+            body, status = await answered if inspect.isawaitable(answered) else answered, 200
         except Refused as refused:
             body, status = refused.body, refused.status
         text = json.dumps(body, separators=(",", ":"))

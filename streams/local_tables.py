@@ -31,6 +31,7 @@ from streams.place import Place
 from streams.readiness import Gate, Progress
 from streams.serving import PublicApi
 from streams.store import RowSnapshot, Store
+from streams.time_travel import TimeTravel
 from streams.topics import EVENTS
 from streams.web import Views
 
@@ -86,6 +87,7 @@ class LocalTables:
         self.place = place
         self.log = log or KafkaLog(place.bootstrap_servers, prefix=place.topic_prefix, client_id=place.member)
         self.gate = Gate(clock_s)
+        self._past = TimeTravel(self.log, place.data_dir / "timeline")
         self.readings: dict[int, Reading] = {}
         self.engine = "reader"
         self._end = end
@@ -105,7 +107,7 @@ class LocalTables:
         """
         async with self._listening:
             if self._api is None:
-                views = Views(self, clock_us=lambda: time.time_ns() // 1000)
+                views = Views(self, clock_us=lambda: time.time_ns() // 1000, past=self._past)
                 api = PublicApi(views.add_to, self.place.web_port)
                 await api.start()
                 self._api = api
@@ -154,6 +156,7 @@ class LocalTables:
             api, self._api = self._api, None
         if api is not None:
             await api.close()
+        await self._past.close()
         tasks = [reading.task for reading in self.readings.values() if reading.task is not None]
         for reading in self.readings.values():
             self._stop(reading)

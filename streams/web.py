@@ -13,6 +13,10 @@
     GET /locality/...                     what endpoints hold: `streams/locality_views.py`
     GET /v1/rows                          ?shard=&after=&limit=&snapshot=        raw rows as hex, page by page, all of one moment
 
+All but `/healthz`, `/v1/status`, `/v1/rows` and `/locality` take `at=SEQ` or `at=TIME` (ISO 8601; UTC where it has no offset) and then
+answer as of that event, or of the last one at or before that time, from the log. A seq is of one shard: where there are several,
+`instance` or `shard` says which. Such an answer has `as_of`: shard, seq and at_us of each that it is from.
+
 Every answer carries `shards` (shard, seq, age_ms of each that answered), and `seq` and `age_ms`: the highest of these. `age_ms` is the
 wall clock minus the scheduler's now: an answer of a log that nobody decides on grows old. Lists end with `more`: true when `limit` cut
 them. An error is `{"error": code, "message": ..., "remedy": ...}` with status 400, 404 or 503.
@@ -21,7 +25,7 @@ them. An error is `{"error": code, "message": ..., "remedy": ...}` with status 4
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -30,12 +34,17 @@ from projections import answers, fleet, keys
 from projections.explain import explain_hold, explain_operation
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow
-from streams.answering import Answer, Refused, View, answering, hex_of, limit_of, number_of, text_of
+from streams.answering import Answer, Refused, View, WaitingView, answering, hex_of, limit_of, number_of, text_of
 from streams.locality_views import LocalityViews
+from streams.moments import BadMoment, Moment, parse_moment
 from streams.read_side import Reading, ReadSide, age_ms, not_ready, stamp_of
+from streams.time_travel import Past
 
 COUNTS: Final = ("queued", "executing", "finished", "workers", "dispatches")
 """What the status of a shard counts; null until it is complete."""
+
+TableView = Callable[[web.Request, list[Table]], Answer]
+"""A view of rows: of those of now, or of a moment."""
 
 SNAPSHOTS_KEPT: Final = 4
 SNAPSHOT_US: Final = 120_000_000
@@ -44,10 +53,11 @@ MOST_PAGE_BYTES: Final = 4 << 20  # of rows in one answer: some rows list thousa
 
 
 class Views:
-    """The views of one read side. `clock_us` is the wall clock, microseconds since 1970."""
+    """The views of one read side. `clock_us` is the wall clock, microseconds since 1970; `past` answers what has `at`."""
 
-    def __init__(self, read_side: ReadSide, *, clock_us: Callable[[], int]) -> None:
+    def __init__(self, read_side: ReadSide, *, clock_us: Callable[[], int], past: Past | None = None) -> None:
         self._read_side = read_side
+        self._past = past
         self._clock_us = clock_us
         self._snapshots: dict[str, tuple[Reading, int]] = {}
         self._numbers = itertools.count(1)
@@ -55,7 +65,7 @@ class Views:
     def add_to(self, application: web.Application) -> None:
         """Serve the views from an aiohttp application."""
         always: dict[str, View] = {"/healthz": self._health, "/v1/status": self._status}
-        when_complete: dict[str, View] = {
+        of_a_moment: dict[str, TableView] = {
             "/v1/queue": self._queue,
             "/v1/operations": self._operations,
             "/v1/operations/{name:.+}": self._operation,
@@ -64,30 +74,62 @@ class Views:
             "/v1/holds": self._holds,
             "/v1/explain/operation/{name:.+}": self._explain_operation,
             "/v1/explain/hold": self._explain_hold,
-            "/v1/rows": self._rows,
         }
         for path, view in always.items():
             application.router.add_get(path, answering(view))
-        for path, view in when_complete.items():
-            application.router.add_get(path, answering(self._when_complete(view)))
+        for path, tabled in of_a_moment.items():
+            application.router.add_get(path, answering(self._when_complete(self._at(tabled))))
+        application.router.add_get("/v1/rows", answering(self._when_complete(self._rows)))
         LocalityViews(self._read_side, clock_us=self._clock_us).add_to(application)
 
-    def _when_complete(self, view: View) -> View:
+    def _when_complete(self, view: WaitingView) -> WaitingView:
         """The view behind the gate: half a queue is a wrong answer."""
 
-        def answer(request: web.Request) -> Answer:
+        def answer(request: web.Request) -> Answer | Awaitable[Answer]:
             if not self._read_side.gate.is_open:
                 raise not_ready(self._read_side)
             return view(request)
 
         return answer
 
+    def _at(self, view: TableView) -> WaitingView:
+        """The view of the present, or of the moment that `at` names."""
+
+        def answer(request: web.Request) -> Answer | Awaitable[Answer]:
+            tables = self._present()
+            asked = text_of(request, "at")
+            if asked is None:
+                return view(request, tables)
+            if self._past is None:
+                raise Refused(501, "no-past", "this read side keeps no past", "Only `headway state-table run` does")
+            try:
+                moment = parse_moment(asked)
+            except BadMoment as error:
+                raise Refused(400, error.code, error.message, error.remedy) from error
+            shards = [table.number for table in self._of_seq(request, tables, moment)]
+            return self._past.answered(shards, moment, lambda then: view(request, then))
+
+        return answer
+
+    def _of_seq(self, request: web.Request, tables: list[Table], moment: Moment) -> list[Table]:
+        """The shards that a moment is of. Raises Refused where a seq could be of several."""
+        shard = text_of(request, "shard")
+        if shard is not None:
+            tables = [table for table in tables if table.number == number_of(request, "shard", 0)]
+        elif len(tables) > 1 and moment.at_us is None:
+            tables = self._of_instance(tables, text_of(request, "instance"))
+        if len(tables) == 1 or (tables and moment.at_us is not None):
+            return tables
+        known = ", ".join(map(str, self._read_side.shards()))
+        message = f"at={moment.seq} is of one shard; shards here: {known}"
+        raise Refused(400, "bad-request", message, "Say which: shard=N or instance=NAME; or give a time")
+
     # -- one view each ------------------------------------------------------------------------------------------------------
 
     def _health(self, request: web.Request) -> Answer:
         if self._read_side.not_ready():
             raise not_ready(self._read_side)
-        return {"ready": True, "since_us": self._read_side.began_us(), **self._stamp(self._tables())}
+        return {"ready": True, "since_us": self._read_side.began_us(), **self._stamp(self._present())}
 
     def _status(self, request: web.Request) -> Answer:
         described = self._read_side.describe_shards()
@@ -110,19 +152,19 @@ class Views:
             "process": self._read_side.describe(),
         }
 
-    def _queue(self, request: web.Request) -> Answer:
+    def _queue(self, request: web.Request, tables: list[Table]) -> Answer:
         instance, limit = text_of(request, "instance"), limit_of(request)
-        tables = self._tables(instance)
+        tables = self._of_instance(tables, instance)
         return self._listed("operations", tables, (answers.queue(table, instance) for table in tables), limit)
 
-    def _operations(self, request: web.Request) -> Answer:
+    def _operations(self, request: web.Request, tables: list[Table]) -> Answer:
         instance, limit, stage = text_of(request, "instance"), limit_of(request), text_of(request, "stage")
         if stage is not None and stage not in answers.STAGES.values():
             rule = f"stage is one of {', '.join(answers.STAGES.values())}"
             raise Refused(400, "bad-request", f"stage={stage!r} is refused: {rule}", "Correct the parameter")
         after = number_of(request, "after", -1)
         wanted = {name: text_of(request, name) for name in ("client_id", "mnemonic")}
-        tables = self._tables(instance)
+        tables = self._of_instance(tables, instance)
         if after >= 0 and (stage is not None or len(tables) > 1):
             # Ids grow within a shard, and only the list of all stages is in their order.
             message = "after goes with the operations of one instance and all stages"
@@ -137,37 +179,37 @@ class Views:
         )
         return self._listed("operations", tables, found, limit)
 
-    def _operation(self, request: web.Request) -> Answer:
-        tables = self._tables(text_of(request, "instance"))
+    def _operation(self, request: web.Request, tables: list[Table]) -> Answer:
+        tables = self._of_instance(tables, text_of(request, "instance"))
         table, row = self._found(request, tables)
         return {"operation": answers.operation_in_full(table, row), **self._stamp(tables)}
 
-    def _workers(self, request: web.Request) -> Answer:
+    def _workers(self, request: web.Request, tables: list[Table]) -> Answer:
         instance = text_of(request, "instance")
-        tables = self._tables(instance)
+        tables = self._of_instance(tables, instance)
         found = [worker for table in tables for worker in fleet.workers(table, instance)]
         return {"workers": found, "more": False, **self._stamp(tables)}
 
-    def _instances(self, request: web.Request) -> Answer:
+    def _instances(self, request: web.Request, tables: list[Table]) -> Answer:
         instance = text_of(request, "instance")
-        tables = self._tables(instance)
+        tables = self._of_instance(tables, instance)
         found = [row for table in tables for row in answers.instances(table, instance)]
         return {"instances": found, "more": False, **self._stamp(tables)}
 
-    def _holds(self, request: web.Request) -> Answer:
+    def _holds(self, request: web.Request, tables: list[Table]) -> Answer:
         instance = text_of(request, "instance")
-        tables = self._tables(instance)
+        tables = self._of_instance(tables, instance)
         found = [hold for table in tables for hold in answers.holds(table, instance)]
         return {"holds": found, "more": False, **self._stamp(tables)}
 
-    def _explain_operation(self, request: web.Request) -> Answer:
-        tables = self._tables(text_of(request, "instance"))
+    def _explain_operation(self, request: web.Request, tables: list[Table]) -> Answer:
+        tables = self._of_instance(tables, text_of(request, "instance"))
         table, row = self._found(request, tables)
         return {**explain_operation(table, row), **self._stamp([table])}
 
-    def _explain_hold(self, request: web.Request) -> Answer:
+    def _explain_hold(self, request: web.Request, tables: list[Table]) -> Answer:
         name, instance = text_of(request, "name"), text_of(request, "instance")
-        tables = self._tables(instance)
+        tables = self._of_instance(tables, instance)
         table, row, asked = _holder(tables, name, instance)
         return {**explain_hold(table, row, asked), **self._stamp([table])}
 
@@ -208,12 +250,16 @@ class Views:
             "It may be forgotten (retain_completed_for_s after its end); `headway events tail` still has its events",
         )
 
-    def _tables(self, instance: str | None = None) -> list[Table]:
+    def _present(self) -> list[Table]:
+        """The rows of every shard as they are now. Raises Refused."""
         shards = self._read_side.shards()
         if not shards:
             raise not_ready(self._read_side)
         # Their own tables: what a view reads is not to fill the caches of the fold, nor to be changed under it.
-        tables = [Table(self._read_side.rows, shard) for shard in shards]
+        return [Table(self._read_side.rows, shard) for shard in shards]
+
+    def _of_instance(self, tables: list[Table], instance: str | None) -> list[Table]:
+        """Those that hold an instance; all without one. Raises Refused."""
         if instance is None:
             return tables
         holding = [table for table in tables if any(fleet.instance_rows(table, instance))]

@@ -60,6 +60,7 @@ NOUNS: dict[str, Noun] = {
     "state-table": Noun("state_table", "Run the read side: the scheduler state table and its views."),
     "status": Noun("status", "Show the broker, the shards and how much is queued and running."),
     "topics": Noun("topics", "Plan and make the topics and the shard map."),
+    "verify": Noun("verify", "Say of every recorded decision whether it follows from the facts and the rules."),
     "up": Noun("up", "Run everything on this machine: broker, topics, decider, read side."),
     "worker": Noun("worker", "List, drain, undrain and remove workers, or run one."),
 }

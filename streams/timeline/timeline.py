@@ -13,9 +13,12 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from events.codec import chain_of, decode_event, envelope_of
 from events.errors import HeadwayError
@@ -45,6 +48,8 @@ SLICE_RECORDS: Final = 500
 PATIENCE_S: Final = 30.0
 LOCK_POLL_S: Final = 0.1
 
+Result = TypeVar("Result")
+
 Progress = Callable[[int], None]
 """Called with the number of events indexed since the last call."""
 
@@ -55,7 +60,7 @@ class Timeline:
     Everything but `open` and `update` is synchronous and reads the disk only, so a thread may do it; one at a time.
     """
 
-    def __init__(self, log: Log, shard: int, store: Store, builder: Builder) -> None:
+    def __init__(self, log: Log, shard: int, store: Store, builder: Builder, executor: Executor | None) -> None:
         self.shard = shard
         self.damage: DamagedLog | None = None
         self.rebuilt = next(iter(store.dropped), "")
@@ -63,6 +68,7 @@ class Timeline:
         self._store = store
         self._partition: Partition = (EVENTS, shard)
         self._builder = builder
+        self._executor = executor
         self._boundaries: list[tuple[int, int, int]] = []  # (seq, at_us, epoch)
         self._table: Table | None = None
         self._table_from = 0
@@ -78,6 +84,7 @@ class Timeline:
         progress: Progress = lambda count: None,
         wait_s: float = 0.0,
         log_state: str = "",
+        executor: Executor | None = None,
         boundary_events: int = BOUNDARY_EVENTS,
         epoch_bytes: int = EPOCH_BYTES,
     ) -> Timeline:
@@ -86,6 +93,7 @@ class Timeline:
         Args:
             progress: told as it is built: some 40,000 events a second.
             wait_s: how long it is waited for another process that has it open.
+            executor: a thread that folds, so that the event loop goes on meanwhile; None: it is done here, and faster.
             boundary_events, epoch_bytes: see `Builder`; the answers do not depend on them.
             log_state: what else the log is known by, beside the ids of cluster and topic: of a log in files, what tells that they changed.
         Raises:
@@ -101,7 +109,7 @@ class Timeline:
             while timeline is None:
                 store = await _opened(directory, cluster_id, topic_id + log_state, wait_s)
                 builder = Builder(store, shard, boundary_events=boundary_events, epoch_bytes=epoch_bytes)
-                timeline = cls(log, shard, store, builder)
+                timeline = cls(log, shard, store, builder, executor)
                 if not why and not await timeline._follows(follower):
                     why = "other_log"
                     (directory / "damaged").write_text("the log has another event where this timeline ends\n")
@@ -152,20 +160,17 @@ class Timeline:
         return seq
 
     def seq_of(self, moment: Moment, *, first: bool = False) -> int:
-        """The event that a moment stands for; with `first` as the beginning of a range.
+        """The event that a moment stands for, with `first` as the beginning of a range; 0 for a time before the first event.
 
-        Raises NoSuchMoment: there is none; the log does not reach that far, or begins later.
+        Raises NoSuchMoment: the log does not reach that far.
         """
         if moment.at_us is None:
             seq = moment.seq or 0
-            self._check(seq, str(moment))
-            return seq
-        seq = self.seq_at(moment.at_us)
-        if first:
+        elif first:
             seq = self.seq_at(moment.at_us - 1) + 1
-            self._check(seq, str(moment))
-        elif not seq:
-            raise NoSuchMoment(self.shard, str(moment), self.last_seq, "the log begins later")
+        else:
+            return self.seq_at(moment.at_us)
+        self._check(seq, str(moment))
         return seq
 
     def table_at(self, seq: int) -> Table:
@@ -322,19 +327,30 @@ class Timeline:
         follower.seek(partition, max(begin, builder.table.shard.next_offset))
         heard_s = time.monotonic()
         try:
-            with without_collection():
+            with nullcontext() if self._executor else without_collection():
                 while await follower.position(partition) < end:
                     records = (await follower.read(max_records=BATCH_RECORDS, timeout_ms=200)).get(partition)
                     if not records:
                         self._check_heard(heard_s)
                         continue
                     for index in range(0, len(records), SLICE_RECORDS):
-                        progress(builder.take(records[index : index + SLICE_RECORDS]))
-                        await asyncio.sleep(0)
+                        progress(await self._run(partial(builder.take, records[index : index + SLICE_RECORDS])))
                     heard_s = time.monotonic()
-                builder.finish()
+                await self._run(builder.finish)
         except DamagedLog as damage:
             self.damage = damage
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        """Do a bit of work in the executor, if there is one; it has ended when this does, also when this is cancelled."""
+        if self._executor is None:
+            await asyncio.sleep(0)
+            return work()
+        working = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait({working})
+            raise
 
     def _check_heard(self, heard_s: float) -> None:
         if time.monotonic() - heard_s > PATIENCE_S:

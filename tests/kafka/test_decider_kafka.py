@@ -63,15 +63,19 @@ class Site:
                 sys.executable,
                 *("-m", "streams.cli.main", "decider", "run", *arguments),
                 stderr=output,
-                env={
-                    **os.environ,
-                    "HEADWAY_BOOTSTRAP_SERVERS": self.bootstrap,
-                    "HEADWAY_TOPIC_PREFIX": self.prefix,
-                    "HEADWAY_HOME": str(self._directory),
-                },
+                env=self.environment(),
             )
         self.processes.append(process)
         return process
+
+    def environment(self) -> dict[str, str]:
+        """That of a command which works on this log."""
+        return {
+            **os.environ,
+            "HEADWAY_BOOTSTRAP_SERVERS": self.bootstrap,
+            "HEADWAY_TOPIC_PREFIX": self.prefix,
+            "HEADWAY_HOME": str(self._directory),
+        }
 
     def lines(self, number: int) -> str:
         return (self._directory / f"decider-{number}.log").read_text()

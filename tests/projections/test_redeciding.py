@@ -240,6 +240,13 @@ def test_an_election_that_does_not_follow_is_found() -> None:
     assert [(one.difference, one.fields) for one in found] == [(DecisionDifference.ELECTION, ("cluster_id",))]
 
 
+def test_a_generation_that_an_import_began_is_followed() -> None:
+    recorded = two_workers()
+    recorded.elect(cluster_id="another", facts_topic_id="f2", events_topic_id="e2")
+    told(queued("a"), recorded=recorded)
+    assert recorded.again()[0] == []
+
+
 def test_the_builds_that_led_are_named_and_a_divergence_says_whose_record_it_is() -> None:
     recorded = two_workers()
     recorded.elect(build="newer")

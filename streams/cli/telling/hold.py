@@ -23,6 +23,21 @@ def holds_listed(holds: Sequence[Facts]) -> list[str]:
     ]
 
 
+def nobody_told(times: Sequence[Facts]) -> list[str]:
+    """The times that nobody could be held for an operation."""
+    lines = []
+    for each in times:
+        why = excluded(each["excluded"]) or "none that could ever run it is connected"
+        lines.append(
+            f"no worker could be held for {named(each['operation'])} after it had waited {duration(each['waited_us'])}: "
+            f"{why} {linked(each)}"
+        )
+        past = each["overtaken_by"]
+        if past is not None:
+            lines.append(f"    {named(past)} went past it, {_where(past)} {linked(past['dispatch'])}")
+    return lines
+
+
 def hold_in_five_lines(story: Facts) -> list[str]:
     """For whom, why, what happened, how it ended and what it cost, for somebody who has never heard of holds."""
     made, operation = story["made"], named(story["operation"])

@@ -60,7 +60,10 @@ def plural(count: int, what: str) -> str:
 
 def cause(found: Facts | None) -> str:
     """What was behind something, with its link; empty for none."""
-    return "" if found is None else f"{_cause(found)} {linked(found)}"
+    if found is None:
+        return ""
+    behind = f", as {cause(found['because'])}" if found.get("because") is not None else ""
+    return f"{_cause(found)} {linked(found)}{behind}"
 
 
 def _cause(found: Facts) -> str:
@@ -80,8 +83,11 @@ def _cause(found: Facts) -> str:
         case "DispatchSettled":
             return f"{endpoint} said how its stopped run ended, {reason['reason']}"
         case "WorkerAdmitted":
+            before = found["boot_epoch_before"]
             again = "connected again" if found["reconnected"] else "connected"
-            return f"{endpoint} {again} (boot epoch {found['boot_epoch']})"
+            if before not in (None, found["boot_epoch"]):
+                return f"{endpoint} {again} as another process (boot epoch {found['boot_epoch']}, before {before}){_having(found)}"
+            return f"{endpoint} {again} (boot epoch {found['boot_epoch']}){_having(found)}"
         case "WorkerDisconnected":
             silent = f", after {duration(found['silent_us'])} of silence" if found["silent_us"] else ""
             return f"{endpoint} was lost{silent}: {said}"
@@ -95,7 +101,8 @@ def _cause(found: Facts) -> str:
         case "WorkerUndrained":
             return f"{endpoint} was let work again"
         case "ClientLeft":
-            return f"client {found['client_operation_id']} left: {said}"
+            silent = f", after {duration(found['silent_us'])} of silence" if found["silent_us"] else ""
+            return f"client {found['client_operation_id']} left{silent}: {said}"
         case "HoldMade":
             return f"{found['hold']} holds {endpoint} for {named(found['operation'])}"
         case "HoldReleased":
@@ -115,6 +122,11 @@ def _cause(found: Facts) -> str:
             return "time had passed"
         case other:
             return str(other)
+
+
+def _having(found: Facts) -> str:
+    shown = pairs_shown(found["properties"])
+    return f" with {shown}" if shown else ""
 
 
 def standing_then(why: Facts | None) -> list[str]:
