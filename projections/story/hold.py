@@ -212,6 +212,7 @@ def _candidates(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
             "shortfall_milli": each.shortfall_milli,
             "running": each.running,
             "free_at_us": each.free_at_us or None,
+            "free_after_us": each.free_at_us - event.at_us if each.free_at_us else None,
         }
         for each in event.candidates
     ]

@@ -65,7 +65,8 @@ def _ahead_of(table: Table, operation_id: int) -> list[int] | None:
     row = queued_row(table, operation_id)
     if row is None:
         return None
-    own, ahead = queue_key(table, row), []
+    own = queue_key(table, row)
+    ahead: list[int] = []
     for key, identity in table.scan(table.key(keys.QUEUED, keys.named(row.instance))):
         if key >= own:
             return ahead

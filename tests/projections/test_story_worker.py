@@ -41,7 +41,7 @@ def test_one_that_was_lost_and_came_back_as_another_process():
     assert times(found) == {"away": 2_000_000, "working": 4_000_000, "idle": 4_000_000}
     assert {item["how"]: item["runs"] for item in found["ran"]["ended"]} == {"worker_gone": 1, "completed": 1}
     assert worker_words(story, "W1") == [
-        "W1 of instance main: idle; told of 10.00s from 2027-01-15 08:00:00.000Z, 2 connections, 2 processes; has cpu_millis=4000",
+        "W1 of instance main: idle; told of 10.00s from 2027-01-15T08:00:00.000Z, 2 connections, 2 processes; has cpu_millis=4000",
         "  2.00s not connected",
         "  4.00s working (cpu_millis 50 % in use)",
         "  4.00s idle (cpu_millis 0 % in use)",
