@@ -150,8 +150,8 @@ async def test_a_build_that_dies_at_any_write_is_gone_on_with(
     timeline.close()
 
 
-async def test_a_row_that_is_written_while_an_epoch_begins_is_in_neither_twice(log: MemoryLog, tmp_path: Path) -> None:
-    """Many epochs, and still each moment is found in its own."""
+async def test_each_moment_is_found_in_its_own_epoch(log: MemoryLog, tmp_path: Path) -> None:
+    """Though there are many."""
     timeline = await Timeline.open(log, 0, tmp_path, boundary_events=10, epoch_bytes=1)
     assert len({timeline._boundary_at(seq)[1] for seq in range(1, timeline.last_seq + 1)}) > 5
     assert_every_moment(timeline, await records(log))
