@@ -11,6 +11,7 @@ import pytest
 
 from events import events as e
 from events.codec import decode_event, encode_event
+from events.reasons import HoldEnd
 from projections.position import take
 from projections.rows import MemoryRows
 from projections.story.history import Told
@@ -283,9 +284,9 @@ async def test_a_damaged_log_is_indexed_up_to_the_damage(damage: str, values: li
             del broken[at]
         case "swapped":
             broken[at], broken[at + 1] = broken[at + 1], broken[at]
-        case "forged":  # with a right chain: a run that never was is accepted
+        case "forged":  # with a right chain: a hold expires for who never was, which is seen when half of it is folded
             before = decode_event(broken[at - 1])
-            forged = e.OperationAccepted(at + 1, before.at_us, before.cause_offset, 999_999, 7)
+            forged = e.HoldReleased(at + 1, before.at_us, before.cause_offset, "main", 999_999, "w", HoldEnd.EXPIRED, 7)
             broken[at] = encode_event(forged, 1, broken[at - 1][-16:])[0]
     log = await log_of(broken)
     for boundary_events in (10, 1_000):
