@@ -166,6 +166,7 @@ def _made(history: History, life: HoldTold) -> dict[str, Any]:
         "more_candidates": made.more_candidates,
         "excluded": exclusions(made.excluded),
         "free_at_us": made.free_at_us or None,
+        "free_after_us": made.free_at_us - made.at_us if made.free_at_us else None,
         "basis": bases(made.basis),
         "worker": worker,
         "why": why_then(history, made.operation_id, made.seq),
@@ -211,6 +212,7 @@ def _candidates(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
             "shortfall_milli": each.shortfall_milli,
             "running": each.running,
             "free_at_us": each.free_at_us or None,
+            "free_after_us": each.free_at_us - event.at_us if each.free_at_us else None,
         }
         for each in event.candidates
     ]
@@ -230,6 +232,7 @@ def _moved(history: History, told: Told, from_us: int) -> dict[str, Any]:
         "more_candidates": event.more_candidates,
         "excluded": exclusions(event.excluded),
         "free_at_us": event.free_at_us or None,
+        "free_after_us": event.free_at_us - event.at_us if event.free_at_us else None,
         "basis": bases(event.basis),
     }
 

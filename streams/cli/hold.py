@@ -77,7 +77,7 @@ def expectation(choice: Mapping[str, Any], at_us: int) -> list[str]:
     bases, free_at_us = choice["basis"], choice["free_at_us"]
     if free_at_us is None:
         return ["how long its runs take was not known, so it was chosen for lacking least"] if bases else []
-    after = f"after {duration(max(0, free_at_us - at_us))}"
+    after = _after(free_at_us - at_us)
     if not bases:
         return [f"expected to have room {after}, by what the producers of its runs said"]
     first = f"chosen because it was expected to have room first, {after}, as its runs end:"
@@ -112,8 +112,13 @@ def other_candidates(choice: Mapping[str, Any], at_us: int) -> str:
 
 def _standing(candidate: Mapping[str, Any], at_us: int) -> str:
     free_at_us = candidate["free_at_us"]
-    room = "" if free_at_us is None else f", expected to have room after {duration(max(0, free_at_us - at_us))}"
+    room = "" if free_at_us is None else f", expected to have room {_after(free_at_us - at_us)}"
     return f"short of {candidate['shortfall_milli'] / 10:.1f} %{room}"
+
+
+def _after(us: int) -> str:
+    """How long after a choice; what runs beyond its producer's expectation was to have ended before."""
+    return f"after {duration(us)}" if us >= 0 else f"{duration(-us)} before"
 
 
 def counted_others(others: int) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from streams.cli.hold import expectation, other_candidates, policy_shown
 from streams.cli.output import duration
-from streams.cli.telling.lines import Facts, cause, excluded, instant, linked, named, nearest, plural
+from streams.cli.telling.lines import Facts, cause, excluded, linked, named, nearest, plural
+from streams.moments import time_of
 
 
 def hold_told(story: Facts) -> list[str]:
@@ -79,7 +80,7 @@ def _heading(story: Facts) -> str:
     stands = "stands since" if story["ended"] is None else f"{story['ended']['reason']['reason']}, from"
     return (
         f"{story['hold']} of instance {story['instance']}: {story['endpoint']} for {named(story['operation'])}, "
-        f"{stands} {instant(story['from_us'])}, {duration(story['held_us'])} long"
+        f"{stands} {time_of(story['from_us'])}, {duration(story['held_us'])} long"
     )
 
 
@@ -118,6 +119,7 @@ def _moves(moves: Sequence[Facts]) -> Iterator[str]:
         if move["because"] is not None:
             yield f"    {cause(move['because'])}"
         yield from (f"    {line}" for line in expectation(move, move["at_us"]))
+        yield from _choice(move)
 
 
 def _end(story: Facts) -> Iterator[str]:
