@@ -46,7 +46,13 @@ def described(history: History, told: Told | None) -> dict[str, Any] | None:
                 "silent_us": event.silent_us or None,
             }
         case e.WorkerAdmitted():
-            found |= {"endpoint": event.endpoint, "boot_epoch": event.boot_epoch, "reconnected": event.reconnected}
+            found |= {
+                "endpoint": event.endpoint,
+                "boot_epoch": event.boot_epoch,
+                "boot_epoch_before": _boot_epoch_before(history, event),
+                "reconnected": event.reconnected,
+                "properties": [{"name": name, "value": value} for name, value in event.properties],
+            }
         case e.WorkerReported():
             found |= {"endpoint": event.endpoint, "free_memory_kib": event.free_memory_kib}
         case e.WorkerIdleCapped():
@@ -71,6 +77,16 @@ def described(history: History, told: Told | None) -> dict[str, Any] | None:
             policy = resolve(parse_config(event.config_json)).base.hold
             found["hold_policy"] = None if policy is None else policy.model_dump(mode="json")
     return found
+
+
+def _boot_epoch_before(history: History, admitted: e.WorkerAdmitted) -> int | None:
+    """Of the process that connected under this endpoint before; None for the first."""
+    earlier = [
+        each.event.boot_epoch
+        for each in history.events_of_worker(admitted.instance, admitted.endpoint)
+        if isinstance(each.event, e.WorkerAdmitted) and each.event.seq < admitted.seq
+    ]
+    return earlier[-1] if earlier else None
 
 
 def endpoint_of(history: History, operation_id: int, dispatch_id: int) -> str | None:
@@ -152,8 +168,11 @@ def cause_of_hold(history: History, told: Told) -> dict[str, Any] | None:
                     return described(history, _last(_of(before, event.operation_id), placed))
                 case HoldEnd.GONE:
                     gone = _of(before, event.operation_id)
-                    ended = lambda one: isinstance(one, e.OperationFinished)  # noqa: E731
-                    return described(history, _last(gone, ended) or (gone[-1] if gone else None))
+                    ended = _last(gone, lambda one: isinstance(one, e.OperationFinished))
+                    found = described(history, ended or (gone[-1] if gone else None))
+                    if ended is not None and found is not None:
+                        found["because"] = cause_of_end(history, ended)
+                    return found
                 case HoldEnd.SUPERSEDED:
                     made = next((each for each in after if isinstance(each.event, e.HoldMade)), None)
                     return described(history, made)

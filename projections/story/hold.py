@@ -1,6 +1,6 @@
 """The story of a hold: for whom and why it was made, who else could have been held, where it moved, how it ended and what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ from events import events as e
 from projections import answers
 from projections.explaining.held import held_worker
 from projections.fleet import config_of, instance_rows
-from projections.holding import exclusions
+from projections.holding import bases, exclusions
 from projections.story.causes import cause_of_hold, what_made_room
 from projections.story.history import History, Told
 from projections.story.hold_cost import Held, cost_of
@@ -151,35 +151,58 @@ def _made(history: History, life: HoldTold) -> dict[str, Any]:
     instance = next(instance_rows(table, made.instance))
     policy = config_of(instance).hold
     worker = held_worker(table, instance)
-    before, _ = facts_events(history, life.made)
-    past = next(
-        (
-            each
-            for each in before
-            if isinstance(each.event, e.OperationDispatched) and each.event.operation_id == made.overtaken_by
-        ),
-        None,
-    )
-    overtaken_by = None
+    past = None
     if made.overtaken_by is not None:
-        overtaken_by = {
-            **who(history, table, made.overtaken_by),
-            "endpoint": getattr(past.event, "endpoint", None) if past is not None else None,
-            "dispatch": None if past is None else link(past),
-        }
+        past = _past(history, life.made, lambda dispatch: dispatch.operation_id == made.overtaken_by)
+        past = past or who(history, table, made.overtaken_by) | {"endpoint": None, "dispatch": None}
     return {
         **link(life.made),
         "after_us": 0,
         "endpoint": made.endpoint,
         "policy": None if policy is None else policy.model_dump(mode="json"),
         "waited_us": made.waited_us,
-        "overtaken_by": overtaken_by,
+        "overtaken_by": past,
         "candidates": _candidates(made),
         "more_candidates": made.more_candidates,
         "excluded": exclusions(made.excluded),
+        "free_at_us": made.free_at_us or None,
+        "free_after_us": made.free_at_us - made.at_us if made.free_at_us else None,
+        "basis": bases(made.basis),
         "worker": worker,
         "why": why_then(history, made.operation_id, made.seq),
     }
+
+
+def _past(history: History, told: Told, which: Callable[[e.OperationDispatched], bool]) -> dict[str, Any] | None:
+    """Of the same fact, before this event: the first operation so dispatched, where to, and the link to that."""
+    before, _ = facts_events(history, told)
+    for each in before:
+        if isinstance(each.event, e.OperationDispatched) and which(each.event):
+            table = history.table_at(told.event.seq)
+            return {
+                **who(history, table, each.event.operation_id),
+                "endpoint": each.event.endpoint,
+                "dispatch": link(each),
+            }
+    return None
+
+
+def nobody_held(history: History, operation_id: int, last_seq: int) -> list[dict[str, Any]]:
+    """Each time up to an event that nobody could be held for an operation: after what wait, who went past it, and the counts of why."""
+    found = []
+    for told in history.events_of_operation(operation_id):
+        event = told.event
+        if isinstance(event, e.HoldNoCandidate) and event.seq <= last_seq:
+            found.append(
+                {
+                    **link(told),
+                    "operation": who(history, history.table_at(event.seq), operation_id),
+                    "waited_us": event.waited_us,
+                    "overtaken_by": _past(history, told, lambda dispatch: dispatch.overtook == operation_id),
+                    "excluded": exclusions(event.excluded),
+                }
+            )
+    return found
 
 
 def _candidates(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
@@ -189,6 +212,7 @@ def _candidates(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
             "shortfall_milli": each.shortfall_milli,
             "running": each.running,
             "free_at_us": each.free_at_us or None,
+            "free_after_us": each.free_at_us - event.at_us if each.free_at_us else None,
         }
         for each in event.candidates
     ]
@@ -207,6 +231,9 @@ def _moved(history: History, told: Told, from_us: int) -> dict[str, Any]:
         "candidates": _candidates(event),
         "more_candidates": event.more_candidates,
         "excluded": exclusions(event.excluded),
+        "free_at_us": event.free_at_us or None,
+        "free_after_us": event.free_at_us - event.at_us if event.free_at_us else None,
+        "basis": bases(event.basis),
     }
 
 

@@ -20,6 +20,7 @@ from projections.story.hold import (
     holds_of_instance,
     holds_of_operation,
     holds_of_worker,
+    nobody_held,
     outline,
     story_of_hold,
 )
@@ -32,7 +33,7 @@ from streams.cli.moments import MOMENT
 from streams.cli.output import emit, note, output_option, printable
 from streams.cli.source import file_option
 from streams.cli.tables import answer_age, parse_operation
-from streams.cli.telling.hold import hold_told, holds_listed
+from streams.cli.telling.hold import hold_told, holds_listed, nobody_told
 from streams.cli.telling.operation import operation_told
 from streams.cli.telling.worker import worker_told
 from streams.connection import NoBroker
@@ -249,12 +250,13 @@ async def _hold(settings: Settings, asked: Asked, name: str | None, present: Ans
                 "story": None if told is None else story_of_hold(history, told, last_seq),
                 "other_holds": [outline(history, life, last_seq) for life in others],
                 "more_holds": max(0, len(lives) - 1 - OTHERS_LISTED),
+                "nobody_held": [] if identity is None else nobody_held(history, identity, last_seq),
             }
     except NoBroker as error:
         if present is None:
             raise
         note(f"its story stands in the log: {error.message}")
-        return {**present, "story": None, "other_holds": [], "more_holds": 0}
+        return {**present, "story": None, "other_holds": [], "more_holds": 0, "nobody_held": []}
 
 
 def _lives(
@@ -338,6 +340,8 @@ def _hold_in_words(answer: Answer) -> list[str]:
     story = answer.get("story")
     if story is not None:
         lines += ["", *hold_told(story)]
+    if answer.get("nobody_held"):
+        lines += ["", *nobody_told(answer["nobody_held"])]
     others = answer.get("other_holds")
     if others:
         more = f" and {answer['more_holds']} before" if answer["more_holds"] else ""

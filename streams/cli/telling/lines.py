@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from streams.cli.hold import policy_shown
@@ -33,11 +32,6 @@ def linked(facts: Facts) -> str:
     return f"[seq {facts['seq']}, offset {facts['offset']}]"
 
 
-def instant(at_us: int) -> str:
-    """A moment of the scheduler's time, in UTC to the millisecond."""
-    return datetime.fromtimestamp(at_us // 1_000 / 1_000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")
-
-
 def after(facts: Facts, from_us: int) -> str:
     """How long after the beginning of the story something was."""
     return f"+{duration(facts['at_us'] - from_us)}"
@@ -60,7 +54,10 @@ def plural(count: int, what: str) -> str:
 
 def cause(found: Facts | None) -> str:
     """What was behind something, with its link; empty for none."""
-    return "" if found is None else f"{_cause(found)} {linked(found)}"
+    if found is None:
+        return ""
+    behind = f", as {cause(found['because'])}" if found.get("because") is not None else ""
+    return f"{_cause(found)} {linked(found)}{behind}"
 
 
 def _cause(found: Facts) -> str:
@@ -80,8 +77,11 @@ def _cause(found: Facts) -> str:
         case "DispatchSettled":
             return f"{endpoint} said how its stopped run ended, {reason['reason']}"
         case "WorkerAdmitted":
+            before = found["boot_epoch_before"]
             again = "connected again" if found["reconnected"] else "connected"
-            return f"{endpoint} {again} (boot epoch {found['boot_epoch']})"
+            if before not in (None, found["boot_epoch"]):
+                return f"{endpoint} {again} as another process (boot epoch {found['boot_epoch']}, before {before}){_having(found)}"
+            return f"{endpoint} {again} (boot epoch {found['boot_epoch']}){_having(found)}"
         case "WorkerDisconnected":
             silent = f", after {duration(found['silent_us'])} of silence" if found["silent_us"] else ""
             return f"{endpoint} was lost{silent}: {said}"
@@ -95,7 +95,8 @@ def _cause(found: Facts) -> str:
         case "WorkerUndrained":
             return f"{endpoint} was let work again"
         case "ClientLeft":
-            return f"client {found['client_operation_id']} left: {said}"
+            silent = f", after {duration(found['silent_us'])} of silence" if found["silent_us"] else ""
+            return f"client {found['client_operation_id']} left{silent}: {said}"
         case "HoldMade":
             return f"{found['hold']} holds {endpoint} for {named(found['operation'])}"
         case "HoldReleased":
@@ -115,6 +116,11 @@ def _cause(found: Facts) -> str:
             return "time had passed"
         case other:
             return str(other)
+
+
+def _having(found: Facts) -> str:
+    shown = pairs_shown(found["properties"])
+    return f" with {shown}" if shown else ""
 
 
 def standing_then(why: Facts | None) -> list[str]:

@@ -1,0 +1,162 @@
+"""`headway explain` finds out from the log alone what each scene did: worker, overtaker, every move and the end, each with its event.
+
+Text and JSON of the real command on the exported directory. The events that an explanation links are those that the scene's own facts
+caused, so a cause that is merely plausible does not pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from streams.cli.main import main
+from streams.topics import EVENTS
+from tests.recorded.run import SHARD, RecordedRun, recorded_run
+from tests.recorded.tampering import write_directory
+from tests.recorded.truths import Cause, Truth
+
+TRUTHS = recorded_run().truths
+HELD = [truth for truth in TRUTHS if truth.worker]
+LINK = re.compile(r"\[seq (\d+), offset (\d+)\]")
+
+SAID: dict[Cause, tuple[str, str]] = {
+    Cause.DRAINED_EMPTY: ("OperationFinished", r"made possible by: .* ended on {subject}, completed"),
+    Cause.ROOM_ELSEWHERE: ("OperationFinished", r"was placed on {subject}(.|\n)*not the worker that was held"),
+    Cause.WORKER_CAME: ("WorkerAdmitted", r"made possible by: {subject} connected"),
+    Cause.CANCELLED: ("OperationFinished", r"\({subject}\) ended, cancelled"),
+    Cause.CLIENT_LEFT: ("ClientLeft", r"client {subject} left: The client said that it leaves"),
+    Cause.CLIENT_SILENT: ("ClientLeft", r"client {subject} left, after 20.0[0-9.]*s of silence"),
+    Cause.OUTRANKED: ("HoldMade", r"hold-\d+ holds \w+ for \S+ \({subject}"),
+    Cause.LEFT: ("WorkerDisconnected", r"{subject} was lost: The worker said that it leaves"),
+    Cause.SILENT: ("WorkerDisconnected", r"{subject} was lost, after 10.03s of silence"),
+    Cause.REPLACED: ("WorkerAdmitted", r"{subject} connected as another process"),
+    Cause.REMOVED: ("WorkerDisconnected", r"{subject} was lost: An operator removed the worker"),
+    Cause.DRAINED: ("WorkerDrained", r"{subject} was drained"),
+    Cause.DECLINED: ("OperationRequeued", r"came back from {subject}: The worker declined it"),
+    Cause.UNACKNOWLEDGED: ("OperationRequeued", r"came back from {subject}: The worker did not acknowledge"),
+    Cause.REFUSED_IDLE: ("WorkerIdleCapped", r"{subject} ran nothing and had no more than 40000 KiB free"),
+    Cause.REPORTED_LESS: ("WorkerReported", r"{subject} reported with 50000 KiB free"),
+    Cause.SHRUNK: ("WorkerAdmitted", r"{subject} connected again .*cpu_millis=7000"),
+    Cause.OUT_OF_TIME: ("HoldReleased", r"expired: The hold lasted max_hold_s"),
+    Cause.POLICY_OFF: ("Configured", r"with hold policy none"),
+    Cause.POLICY_CHANGED: ("Configured", r"with hold policy shortfall, after_s 90"),
+    Cause.SOONER: ("OperationFinished", r"Another worker is expected to be free sooner"),
+}
+"""Of each cause: the kind of the event that an explanation has to link, and what it says."""
+
+
+@pytest.fixture(scope="module")
+def directory(recorded: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_directory(recorded, tmp_path_factory.mktemp("recorded") / "export")
+
+
+@pytest.fixture(scope="module")
+def explain(directory: Path):
+    """`headway explain …` on the directory: its JSON and its text."""
+
+    def run(*arguments: str) -> tuple[dict[str, Any], str]:
+        told = []
+        for form in ("json", "table"):
+            done = CliRunner().invoke(main, ["explain", *arguments, "--file", str(directory), "-o", form])
+            assert done.exit_code == 0, (done.output, done.exception)
+            told.append(done.stdout)
+        return json.loads(told[0]), told[1]
+
+    return run
+
+
+def links_are_true(recorded: RecordedRun, text: str) -> None:
+    """Every link names an event of the log and the offset it stands at."""
+    offsets = [record.offset for record in recorded.log.records((EVENTS, SHARD))]
+    found = LINK.findall(text)
+    assert found, text
+    assert [(seq, offset) for seq, offset in found if offsets[int(seq) - 1] != int(offset)] == []
+
+
+def check_cause(
+    recorded: RecordedRun, told: Mapping[str, Any], text: str, cause: Cause, subject: str, fact: int | None
+) -> None:
+    """The linked event is of the right kind and of the scene's own fact, and the text says so."""
+    kind, words = SAID[cause]
+    because = told.get("because") or {}
+    linked = [
+        each for each in (because, because.get("because"), told.get("room"), told) if each and each["event"] == kind
+    ]
+    assert linked, (kind, told)
+    event = recorded.events[linked[0]["seq"] - 1]
+    assert type(event).__name__ == kind
+    if fact is not None:
+        assert event.cause_offset == fact
+    assert re.search(words.format(subject=subject), text), text
+
+
+@pytest.mark.parametrize("truth", HELD, ids=lambda truth: f"{truth.operation}-{truth.cause.name.lower()}")
+def test_a_hold_is_explained_by_what_was_done_to_it(recorded, explain, truth: Truth):
+    answer, text = explain("hold", truth.operation)
+    story = answer["story"]
+    links_are_true(recorded, text)
+
+    made = story["made"]
+    event = recorded.events[made["seq"] - 1]
+    assert story["operation"]["client_operation_id"] == truth.operation
+    assert (made["endpoint"], event.cause_offset) == (truth.worker, truth.made_by)
+    overtaker = made["overtaken_by"]
+    assert (overtaker["client_operation_id"] if overtaker else "") == truth.overtaken_by
+    assert f"{truth.worker} was held because" in text
+
+    was = truth.worker
+    assert len(story["moves"]) == len(truth.moves)
+    for told, move in zip(story["moves"], truth.moves, strict=True):
+        assert (told["from_endpoint"], told["endpoint"], told["cause"]["reason"]) == (was, move.to, move.reason)
+        check_cause(recorded, told, text, move.cause, was, move.fact)
+        was = move.to
+
+    ended = story["ended"]
+    assert (ended["reason"]["reason"], ended["endpoint"]) == (truth.ending, truth.last_worker)
+    assert f"{truth.ending}: " in text
+    assert ended["elsewhere"] is (truth.placed_on not in ("", truth.last_worker))
+    check_cause(recorded, ended, text, truth.cause, truth.subject, truth.ended_by)
+
+
+@pytest.mark.parametrize("truth", HELD, ids=lambda truth: truth.operation)
+def test_the_story_of_the_operation_names_the_same_hold_and_cause(recorded, explain, truth: Truth):
+    answer, text = explain("operation", truth.operation)
+    links_are_true(recorded, text)
+    assert truth.worker in text
+    assert truth.overtaken_by in text
+    assert all(f"from {move.to}" in text or move.to in text for move in truth.moves)
+    stays = answer["story"]["stays"]
+    assert sum(stay["for_us"] for stay in stays) == answer["story"]["life_us"]
+    assert re.search(rf"the hold on {truth.last_worker} ended after .*, {truth.ending}: ", text), text
+
+
+@pytest.mark.parametrize("truth", [each for each in TRUTHS if not each.worker], ids=lambda truth: truth.operation)
+@pytest.mark.parametrize("noun", ["operation", "hold"])
+def test_where_nobody_could_be_held_the_counts_by_reason_are_told(recorded, explain, truth: Truth, noun: str):
+    _, text = explain(noun, truth.operation)
+    links_are_true(recorded, text)
+    counts = ", ".join(f"{count} {reason}" for reason, count in truth.excluded.items())
+    assert re.search(rf"no worker could be held.*{counts}", text), text
+    assert truth.overtaken_by in text
+
+
+@pytest.mark.parametrize(
+    "truth", [each for each in HELD if each.held_us > 2_000_000], ids=lambda truth: truth.operation
+)
+def test_as_of_a_moment_in_between_the_hold_stands_and_has_no_end(recorded, explain, truth: Truth):
+    """Why pending then is why pending now, on the table of then."""
+    made = next(
+        each
+        for each in recorded.events
+        if getattr(each, "operation_id", 0) == truth.operation_id and type(each).__name__ == "HoldMade"
+    )
+    answer, text = explain("hold", truth.operation, "--at", str(made.seq + 1))
+    assert answer["story"]["ended"] is None
+    assert answer["worker"]["endpoint"] == truth.worker
+    assert truth.worker in text
