@@ -130,6 +130,9 @@ class Audit:
     damage: Finding | None = None
     """Where the log itself does not follow: nothing behind it can be judged."""
 
+    cut_short: int = 0
+    """Events of the fact that the damage cut short: they stand there, and what it decided cannot be judged without the rest."""
+
     elected: list[tuple[int, int, str]] = field(default_factory=list)
     """Elections: seq, leader epoch, build."""
 
@@ -278,7 +281,8 @@ class Auditor:
             self._damaged(CHAIN, event.seq, offset, expected, f"chain {value[-CHAIN_BYTES:].hex()}")
 
     def _damaged(self, rule: int, seq: int, offset: int, expected: str, found: str) -> None:
-        self.close()
+        # Whether the fact in hand is complete cannot be told: what is damaged may have been part of it.
+        self.audit.cut_short, self._group = len(self._group), []
         finding = Finding(rule, seq, offset, self._cause, expected, found)
         self.audit.findings.append(finding)
         self.audit.damage = finding

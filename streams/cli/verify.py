@@ -109,6 +109,7 @@ def _report(verified: Verified, most: int) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in audit.findings[:most]],
         "finding_count": len(audit.findings),
         "damage": None if damage is None else _finding(damage),
+        "cut_short": audit.cut_short,
         "damaged_files": verified.damaged_files,
         "judged": {rule.name: count for rule, count in zip(CATALOGUE, judged, strict=True)},
         "judged_nothing": [rule.name for rule, count in zip(CATALOGUE, judged, strict=True) if not count],
@@ -191,7 +192,8 @@ def _print(verified: Verified, report: dict[str, Any], rules: bool) -> None:
     if audit.damage is not None:
         note(
             f"shard {shard}: the log is damaged at seq {audit.damage.seq}, offset {audit.damage.offset}: nothing from there on can be "
-            f"judged; the {audit.events} events before it were"
+            f"judged; the {audit.events - audit.cut_short} events before it were"
+            + (f", but for {audit.cut_short} of the fact that it cut short" if audit.cut_short else "")
         )
     for damaged in verified.damaged_files:
         note(f"shard {shard}: {damaged}")

@@ -39,6 +39,15 @@ def test_one_event_missing_is_found_at_the_next():
     assert (rule_of(found.damage), found.damage.seq, found.damage.expected) == ("sequence", AT + 2, f"seq={AT + 1}")
 
 
+@pytest.mark.parametrize("left_out", range(AT - 40, AT))
+def test_of_a_fact_that_damage_cuts_short_nothing_is_accused(left_out):
+    """Whether it had more events nobody can tell."""
+    records = values()
+    found = audit(damaged([*records[:left_out], *records[left_out + 1 :]]))
+    assert found.findings == [found.damage]
+    assert 0 <= found.cut_short <= found.events
+
+
 def test_one_pair_swapped_is_found():
     records = values()
     records[AT], records[AT + 1] = records[AT + 1], records[AT]
