@@ -84,10 +84,13 @@ def read_fact(record: FactRecord) -> bytes | Refusal:
     """A fact by the rules of a single fact: as protobuf, or why it is refused (the edge of the audit)."""
     headers = (("content-type", b"application/json"),) if record.json else ()
     fact = decode_fact(record.value, headers)
-    if isinstance(fact, Unreadable):
-        value = fact.value if len(fact.value) <= 128 else fact.value[:127] + "…"
-        return Refusal(fact.fact_kind, int(fact.reason), fact.field, value, fact.instance, fact.key)
-    return encode_fact(fact)
+    return refusal_of(fact) if isinstance(fact, Unreadable) else encode_fact(fact)
+
+
+def refusal_of(fact: Unreadable) -> Refusal:
+    """What the audit is told of a record that is no valid fact."""
+    value = fact.value if len(fact.value) <= 128 else fact.value[:127] + "…"
+    return Refusal(fact.fact_kind, int(fact.reason), fact.field, value, fact.instance, fact.key)
 
 
 async def verify(

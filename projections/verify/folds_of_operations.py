@@ -36,8 +36,8 @@ HEARD_CAUSES = frozenset({*PAUSES, r.REQUEUE_CAUSE_JOB_ERROR, r.REQUEUE_CAUSE_ES
 
 
 EXHAUSTED = {
-    r.OUTCOME_JOB_RETRIES_EXHAUSTED: ("job_failures", "failures", "max_failures"),
-    r.OUTCOME_WORKER_LOSSES_EXHAUSTED: ("worker_losses", "losses", "max_losses"),
+    r.OUTCOME_JOB_RETRIES_EXHAUSTED: ("job_failures", "max_failures"),
+    r.OUTCOME_WORKER_LOSSES_EXHAUSTED: ("worker_losses", "max_losses"),
 }
 
 
@@ -171,6 +171,19 @@ def _operation_requeued(case: Case, p: Any) -> None:
         arm_shortage(case.shard, op)
 
 
+def _end_counted(case: Case, op: Op, p: Any) -> None:
+    """V-4: an operation ends with the counters it has, one more where a budget is spent; and only once it is."""
+    case.judged[BUDGETS] += 1
+    counted = {"job_failures": op.failures, "worker_losses": op.losses}
+    if op.run is not None and p.outcome in EXHAUSTED:
+        name, limit = EXHAUSTED[p.outcome]
+        if counted[name] < getattr(op.domain.options, limit):
+            case.find(BUDGETS, f"it goes back to the queue: {name} is {counted[name]}", "it ends", case.at - 1)
+        counted[name] += 1
+    if (p.job_failures, p.worker_losses) != tuple(counted.values()):
+        case.find(BUDGETS, str(counted), str(p).replace("\n", " "), case.at - 1)
+
+
 def _operation_finished(case: Case, p: Any) -> None:
     op = case.op(p.operation_id)
     domain = op.domain
@@ -180,24 +193,8 @@ def _operation_finished(case: Case, p: Any) -> None:
     outcome, run = p.outcome, op.run
     if (0 if run is None else run.id) != p.dispatch_id:
         case.run(CURRENT, op, p.dispatch_id)
-    counted = (
-        op.failures + (outcome == r.OUTCOME_JOB_RETRIES_EXHAUSTED),
-        op.losses + (outcome == r.OUTCOME_WORKER_LOSSES_EXHAUSTED),
-    )
-    if (p.job_failures, p.worker_losses) != counted:
-        case.find(
-            BUDGETS, f"job_failures={counted[0]} worker_losses={counted[1]}", str(p).replace("\n", " "), case.at - 1
-        )
-    if outcome in EXHAUSTED:
-        case.judged[BUDGETS] += 1
-        name, attribute, limit = EXHAUSTED[outcome]
-        if getattr(op, attribute) < getattr(domain.options, limit):
-            case.find(
-                BUDGETS,
-                f"it goes back to the queue: {name} {getattr(op, attribute)} of {getattr(domain.options, limit)}",
-                "it ends",
-                case.at - 1,
-            )
+    if (p.job_failures, p.worker_losses) != (op.failures, op.losses) or (run is not None and outcome in EXHAUSTED):
+        _end_counted(case, op, p)
     if run is None:
         if op.stage == QUEUED:
             domain.dequeue(op)

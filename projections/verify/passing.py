@@ -182,7 +182,7 @@ def _dispatched(case: Case, domain: Domain, due: Due) -> None:
         domain.dirty.setdefault(worker.endpoint, worker)
         worker = other
     if p.connection_id != worker.connection_id:
-        case.find(STRATEGY, f"connection_id={worker.connection_id}", case.shown())
+        case.find(READABLE, f"connection_id={worker.connection_id}, on which {worker.endpoint!r} is", case.shown())
     overtook = p.overtook if p.HasField("overtook") else None
     if overtook != due.overtook:
         case.find(OVERTOOK, f"overtook={due.overtook}", case.shown())

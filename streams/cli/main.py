@@ -62,6 +62,7 @@ NOUNS: dict[str, Noun] = {
     "topics": Noun("topics", "Plan and make the topics and the shard map."),
     "verify": Noun("verify", "Say of every recorded decision whether it follows from the facts and the rules."),
     "up": Noun("up", "Run everything on this machine: broker, topics, decider, read side."),
+    "what-if": Noun("what_if", "Say what another configuration would have done with what was recorded."),
     "worker": Noun("worker", "List, drain, undrain and remove workers, or run one."),
 }
 

@@ -1,6 +1,7 @@
 """A fresh story for each test: the instance "main" with the default configuration, nobody connected.
 
-Whatever a story tells, its facts are decided again from its events alone at the end, and the same must come out.
+Whatever a story tells, its facts are decided again from its events alone at the end, and the same must come out; and the audit, which
+shares no code with the core, finds nothing in it that does not follow.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from projections.redeciding import Redeciding, redecide
 from streams.log import Record
 from streams.rehearsal import Rehearsal
 from tests.stories.story import Story
+from tests.verify.forging import audit, of_rehearsal, told
 
 BEYOND_THE_LOG = {
     "test_9_1_6_a_pass_that_fails_takes_nothing_with_it_and_the_next_one_is_whole": "the pass is broken for one fact only",
@@ -52,6 +54,7 @@ def decided_again(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     for rehearsal in rehearsals:
         if rehearsal.keep_history:
             decide_again(rehearsal)
+            assert told(audit(of_rehearsal(rehearsal))) == []
 
 
 def decide_again(rehearsal: Rehearsal) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from unittest.mock import patch
@@ -14,15 +14,15 @@ from events.codec.chain import GENESIS_CHAIN, link
 from events.codec.facts import plain_record
 from events.errors import InvalidFact
 from events.events import LeaderElected
-from events.facts import Fact
-from projections.verify.auditor import WHOLE, Audit, Auditor, FactRecord, Range
+from events.facts import Fact, Unreadable
+from projections.verify.auditor import WHOLE, Audit, Auditor, FactRecord, Range, Refusal
 from projections.verify.case import Finding
 from projections.verify.catalogue import CATALOGUE
 from proto.gen.headway.v1 import events_pb2
 from streams.log import Record
 from streams.rehearsal import Rehearsal
 from streams.topics import EVENTS, FACTS
-from streams.verifying import read_fact
+from streams.verifying import read_fact, refusal_of
 from tests.projections.recorded import Recorded
 from tests.properties.walks import Walk
 from tests.recorded.run import recorded_run
@@ -30,15 +30,20 @@ from tests.recorded.run import recorded_run
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A shard's records: events as (offset, value), and the facts."""
+    """A shard's records: events as (offset, value), and the facts; `refused` are those without a record, by offset."""
 
     events: Sequence[tuple[int, bytes]]
     facts: Sequence[FactRecord]
+    refused: Mapping[int, Refusal] = field(default_factory=dict)
 
 
 def audit(history: History, *, facts: bool = True, judged: Range = WHOLE) -> Audit:
     """Audit a history as a reader of the log does, in small batches."""
-    auditor = Auditor(read_fact, facts=facts, judged=judged)
+
+    def edge(record: FactRecord) -> bytes | Refusal:
+        return history.refused.get(record.offset) or read_fact(record)
+
+    auditor = Auditor(edge, facts=facts, judged=judged)
     auditor.take_facts(list(history.facts))
     for offset, value in history.events:
         auditor.take(offset, value)
@@ -62,11 +67,18 @@ def of_rehearsal(rehearsal: Rehearsal) -> History:
         FactRecord(offset, taken.at_us, taken.key, _value(taken.fact), False)
         for offset, taken in enumerate(rehearsal.facts)
     ]
-    return History([(record.offset, record.value) for record in rehearsal.records], facts)
+    refused = {
+        offset: refusal_of(taken.fact)
+        for offset, taken in enumerate(rehearsal.facts)
+        if isinstance(taken.fact, Unreadable)
+    }
+    return History([(record.offset, record.value) for record in rehearsal.records], facts, refused)
 
 
 def _value(fact: Fact) -> bytes:
-    """The record of a fact; of one that a test gives to the core although no edge would let it in, as it is."""
+    """The record of a fact; of one that a test gives to the core although no edge would let it in, as it is; none of an unreadable one."""
+    if isinstance(fact, Unreadable):
+        return b""
     try:
         return encode_fact(fact)
     except InvalidFact:

@@ -128,17 +128,67 @@ FORGERIES: list[tuple[str, str, Pick, Forge]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("rule", "kind", "where", "forge"),
-    FORGERIES,
-    ids=[f"{number}-{rule}-{kind}" for number, (rule, kind, *_) in enumerate(FORGERIES)],
-)
-def test_a_forged_value_is_found_where_it_stands_and_by_its_rule(rule, kind, where, forge):
+def of_rules(*rules: str) -> pytest.MarkDecorator:
+    """The forgeries that these rules are to find."""
+    chosen = [forgery for forgery in FORGERIES if forgery[0] in rules]
+    ids = [f"{number}-{rule}-{kind}" for number, (rule, kind, *_) in enumerate(chosen)]
+    return pytest.mark.parametrize(("rule", "kind", "where", "forge"), chosen, ids=ids)
+
+
+def is_found(rule: str, kind: str, where: Pick, forge: Forge) -> None:
+    """The forgery is found where it stands, and by its rule."""
     history, at = first(kind, where, histories())
     found = audit(forged(history, at, lambda messages, at: forge(getattr(messages[at], kind))))
     assert found.damage is None, "the chain of a forgery is whole"
     assert found.findings, f"nothing was found of the forged {kind}"
     assert (rule_of(found.findings[0]), found.findings[0].seq) == (rule, at + 1), told(found)[:3]
+
+
+OF_HOLDS = ("hold_made", "hold_choice", "hold_moved", "hold_released", "hold_none", "held_room", "idle_cap")
+OF_WORKERS = ("connected", "heard", "left", "drained", "killed", "settled", "timers", "silence", "verdicts")
+OF_RUNS = ("current", "ended", "budgets", "overtook", "cancelled", "forgotten")
+OF_ENTRIES = (
+    "ignored",
+    "rejected",
+    "configured",
+    "requirements",
+    "admitted",
+    "ordered",
+    "joined",
+    "clients",
+    "answers",
+)
+OF_ENDPOINTS = ("reports", "confirmed", "wiped", "flaps", "stable", "recovered")
+
+
+@of_rules(*OF_HOLDS)
+def test_what_is_forged_of_a_hold_is_found(rule, kind, where, forge):
+    is_found(rule, kind, where, forge)
+
+
+@of_rules(*OF_WORKERS)
+def test_what_is_forged_of_a_worker_is_found(rule, kind, where, forge):
+    is_found(rule, kind, where, forge)
+
+
+@of_rules(*OF_RUNS)
+def test_what_is_forged_of_a_run_is_found(rule, kind, where, forge):
+    is_found(rule, kind, where, forge)
+
+
+@of_rules(*OF_ENTRIES)
+def test_what_is_forged_of_an_entry_is_found(rule, kind, where, forge):
+    is_found(rule, kind, where, forge)
+
+
+@of_rules(*OF_ENDPOINTS)
+def test_what_is_forged_of_an_endpoint_is_found(rule, kind, where, forge):
+    is_found(rule, kind, where, forge)
+
+
+def test_every_forgery_is_tried():
+    tried = {*OF_HOLDS, *OF_WORKERS, *OF_RUNS, *OF_ENTRIES, *OF_ENDPOINTS}
+    assert {rule for rule, *_ in FORGERIES} == tried
 
 
 def dispatches(history: History) -> list[tuple[int, Any]]:
