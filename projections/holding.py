@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from events.reasons import DurationSource, HoldExclusion, HoldMove, sentence
-from events.values import HoldExclusionCount
+from events.values import DrainBasis, HoldExclusionCount
 from projections import keys
 from projections.fleet import config_of
 from projections.table import Table
@@ -24,7 +24,7 @@ def exclusions(counts: Iterable[events_pb2.HoldExclusionCount | HoldExclusionCou
     ]
 
 
-def bases(found: Iterable[events_pb2.DrainBasis]) -> list[dict[str, Any]]:
+def bases(found: Iterable[events_pb2.DrainBasis | DrainBasis]) -> list[dict[str, Any]]:
     """What the expected time of a hold by drain time follows from: the runs that have to end first, by kind."""
     return [
         {

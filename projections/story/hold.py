@@ -8,7 +8,7 @@ from events import events as e
 from projections import answers
 from projections.explaining.held import held_worker
 from projections.fleet import config_of, instance_rows
-from projections.holding import exclusions
+from projections.holding import bases, exclusions
 from projections.story.causes import cause_of_hold, what_made_room
 from projections.story.history import History, Told
 from projections.story.hold_cost import Held, cost_of
@@ -165,6 +165,9 @@ def _made(history: History, life: HoldTold) -> dict[str, Any]:
         "candidates": _candidates(made),
         "more_candidates": made.more_candidates,
         "excluded": exclusions(made.excluded),
+        "free_at_us": made.free_at_us or None,
+        "free_after_us": made.free_at_us - made.at_us if made.free_at_us else None,
+        "basis": bases(made.basis),
         "worker": worker,
         "why": why_then(history, made.operation_id, made.seq),
     }
@@ -209,6 +212,7 @@ def _candidates(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
             "shortfall_milli": each.shortfall_milli,
             "running": each.running,
             "free_at_us": each.free_at_us or None,
+            "free_after_us": each.free_at_us - event.at_us if each.free_at_us else None,
         }
         for each in event.candidates
     ]
@@ -227,6 +231,9 @@ def _moved(history: History, told: Told, from_us: int) -> dict[str, Any]:
         "candidates": _candidates(event),
         "more_candidates": event.more_candidates,
         "excluded": exclusions(event.excluded),
+        "free_at_us": event.free_at_us or None,
+        "free_after_us": event.free_at_us - event.at_us if event.free_at_us else None,
+        "basis": bases(event.basis),
     }
 
 

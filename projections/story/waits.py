@@ -2,15 +2,20 @@
 
 from typing import Any
 
-from projections import answers
+from events import events as e
+from projections import answers, keys
 from projections.explain import explain_operation
 from projections.explaining.queueing import head_of
+from projections.row_access import queue_key
 from projections.story.history import History
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import STAGE_QUEUED, OperationRow
 
 ASKED_AT_MOST = 16
 """Moments of one wait that are looked at to find when it became the first that waited."""
+
+AHEAD_MOST = 200
+"""So many that wait before it are followed until they leave."""
 
 
 def why_then(history: History, operation_id: int, seq: int) -> dict[str, Any] | None:
@@ -32,10 +37,17 @@ def queued_row(table: Table, operation_id: int) -> OperationRow | None:
 def first_in_line(history: History, operation_id: int, from_seq: int, to_seq: int) -> int | None:
     """The event since which it is the first that waits, between two events in one wait of it; None when it is not at `to_seq`.
 
-    It is looked for by halves, so something of higher priority that came and went in between is passed over.
+    It is when the last of those has left that were ahead of it at `from_seq`; where more came before it since, it is looked for by
+    halves, so something that came and went in between is passed over.
     """
     if not _is_head(history, operation_id, to_seq):
         return None
+    ahead = _ahead_of(history.table_at(from_seq), operation_id)
+    if ahead is not None:
+        left_seqs = [_left_queue(history, other, from_seq) for other in ahead]
+        last = max((seq for seq in left_seqs if seq is not None), default=from_seq)
+        if None not in left_seqs and last <= to_seq and _is_head(history, operation_id, last):
+            return last
     not_yet, since = from_seq - 1, to_seq
     for _ in range(ASKED_AT_MOST):
         if since - not_yet <= 1:
@@ -46,6 +58,30 @@ def first_in_line(history: History, operation_id: int, from_seq: int, to_seq: in
         else:
             not_yet = middle
     return since
+
+
+def _ahead_of(table: Table, operation_id: int) -> list[int] | None:
+    """Those that wait before it; None where they are more than `AHEAD_MOST`, or it does not wait."""
+    row = queued_row(table, operation_id)
+    if row is None:
+        return None
+    own = queue_key(table, row)
+    ahead: list[int] = []
+    for key, identity in table.scan(table.key(keys.QUEUED, keys.named(row.instance))):
+        if key >= own:
+            return ahead
+        ahead.append(int.from_bytes(identity, "big"))
+        if len(ahead) > AHEAD_MOST:
+            return None
+    return ahead
+
+
+def _left_queue(history: History, operation_id: int, seq: int) -> int | None:
+    """The event after `seq` with which it left the queue; None: it did not."""
+    for told in history.events_of_operation(operation_id):
+        if told.event.seq > seq and isinstance(told.event, e.OperationDispatched | e.OperationFinished):
+            return told.event.seq
+    return None
 
 
 def _is_head(history: History, operation_id: int, seq: int) -> bool:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -73,7 +73,13 @@ def story_of_worker(
     now_us = history.table_at(last_seq).shard.now_us
     from_us = first.at_us if first is not None else history.table_at(max(1, from_seq or 1)).shard.now_us
     begin_seq = from_seq if from_seq is not None else told[0].event.seq
-    runs = [run for run in history.runs_of_worker(instance, endpoint, from_us, now_us) if run.dispatch_id <= last_seq]
+    runs = [
+        run
+        if run.until_seq is None or run.until_seq <= last_seq
+        else replace(run, until_us=None, until_seq=None, ended="")
+        for run in history.runs_of_worker(instance, endpoint, from_us, now_us)
+        if run.dispatch_id <= last_seq
+    ]
     spans = list(_spans(told, runs, from_us, now_us, begin_seq, endpoint))
     table = history.table_at(last_seq)
     row = next(instance_rows(table, instance), None)

@@ -1,4 +1,4 @@
-"""`headway export events | facts | all`: closed ranges of the log as files."""
+"""`headway export events | facts | all | tables`: closed ranges of the log as files, and its history as tables."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import click
 from streams.cli.main import version
 from streams.cli.moments import MOMENT
 from streams.cli.output import Column, emit, note, output_option, progress, size
-from streams.cli.source import shards_in
+from streams.cli.source import check_foldable, file_option, opened, shards_in
 from streams.connection import connected
 from streams.export.exporting import Exported, export
 from streams.export.manifest import Manifest
+from streams.export.parquet import export_tables
 from streams.log import Log
 from streams.moments import Moment
 from streams.settings import load_settings
@@ -28,7 +29,7 @@ TOPICS_OF = {"events": (EVENTS,), "facts": (FACTS,), "all": (EVENTS, FACTS)}
 
 @click.group("export")
 def command() -> None:
-    """Export the log into a directory that every reader reads, and `headway import` makes a log of."""
+    """Export the log: a directory that every reader reads and `headway import` makes a log of, or tables for analysts."""
 
 
 _OPTIONS = (
@@ -77,6 +78,39 @@ def export_all(**options: Any) -> None:
     read, and a directory counts as an export once it is whole: one that was interrupted is run again.
     """
     _run("all", **options)
+
+
+@command.command("tables")
+@click.option(
+    "--to",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Where to.",
+)
+@click.option("--shard", "shards", multiple=True, type=click.IntRange(min=0), help="Only this one [default: all].")
+@file_option
+@output_option
+def tables(directory: Path, shards: tuple[int, ...], file: Path | None, output: str) -> None:
+    """Write the history as Parquet, for analysts: operations, dispatches, workers, holds, configurations, refusals, events.
+
+    A file a table, made anew each time by folding the events from the first one. Needs the extra `headway[parquet]`.
+    """
+    rows = asyncio.run(_tables(directory, shards, file))
+    emit(
+        [{"table": name, "rows": count, "file": str(directory / f"{name}.parquet")} for name, count in rows.items()],
+        output,
+    )
+
+
+async def _tables(directory: Path, shards: Sequence[int], file: Path | None) -> dict[str, int]:
+    async with opened(load_settings(), file, client_id="headway-export") as log:
+        wanted = shards or await shards_in(log)
+        for shard in wanted:
+            check_foldable(log, shard)
+        with progress("folding", await _at_most(log, wanted, (EVENTS,))) as advance:
+            return await export_tables(log, directory, wanted, progress=advance)
 
 
 def _run(

@@ -14,9 +14,9 @@ from projections.story.recorded import Recorded
 from projections.story.worker import story_of_worker
 from streams.cli.output import duration, size
 from streams.cli.telling.hold import hold_in_five_lines, hold_told
-from streams.cli.telling.lines import instant
 from streams.cli.telling.operation import operation_told
 from streams.cli.telling.worker import worker_told
+from streams.moments import time_of
 from tests.stories.story import Story
 
 FIGURE = re.compile(r"\d[\w.:\-]*\w|\d")
@@ -111,5 +111,4 @@ def _ways(value: int) -> Iterator[str]:
     yield duration(value)
     yield from re.findall(r"[\d.]+", size(value))
     if 0 <= value < 1 << 52:
-        yield from re.findall(r"[\d\-:.]+", instant(value))
-        yield from instant(value).split(" ")
+        yield from FIGURE.findall(time_of(value))

@@ -44,7 +44,7 @@ def ended(story: Story) -> tuple[str, str | None, str | None]:
 
 def test_a_hold_that_ends_with_its_placement_says_what_was_waited_for_and_what_it_cost():
     assert hold_words(overtaken(), "b") == [
-        "hold-34 of instance main: W1 for main/op-11 (b, asks cpu_millis=8000), placed, from 2027-01-15 08:00:02.000Z, 8.00s long",
+        "hold-34 of instance main: W1 for main/op-11 (b, asks cpu_millis=8000), placed, from 2027-01-15T08:00:02.000Z, 8.00s long",
         "hold policy shortfall, after_s 2",
         "+0us  W1 was held because the operation had waited 2.00s",
         "    and main/op-18 (t1, asks cpu_millis=1000) went past it, onto W1",

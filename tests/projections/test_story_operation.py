@@ -74,7 +74,7 @@ def test_a_finished_operation_is_told_from_queued_to_its_end_with_who_overtook_a
 def test_the_story_reads_like_this():
     story = overtaken().given(advance(3), finish("b", exit_code=2))
     assert operation_words(story, "b") == [
-        "main/op-11 (b, asks cpu_millis=8000): completed after 13.00s, from 2027-01-15 08:00:00.000Z",
+        "main/op-11 (b, asks cpu_millis=8000): completed after 13.00s, from 2027-01-15T08:00:00.000Z",
         "in all 10.00s waiting in the queue, 3.00s with a worker",
         "+0us  queued",
         "+0us  it had to wait",

@@ -41,7 +41,7 @@ def test_one_that_was_lost_and_came_back_as_another_process():
     assert times(found) == {"away": 2_000_000, "working": 4_000_000, "idle": 4_000_000}
     assert {item["how"]: item["runs"] for item in found["ran"]["ended"]} == {"worker_gone": 1, "completed": 1}
     assert worker_words(story, "W1") == [
-        "W1 of instance main: idle; told of 10.00s from 2027-01-15 08:00:00.000Z, 2 connections, 2 processes; has cpu_millis=4000",
+        "W1 of instance main: idle; told of 10.00s from 2027-01-15T08:00:00.000Z, 2 connections, 2 processes; has cpu_millis=4000",
         "  2.00s not connected",
         "  4.00s working (cpu_millis 50 % in use)",
         "  4.00s idle (cpu_millis 0 % in use)",
@@ -109,3 +109,12 @@ def test_from_a_later_moment_on_only_what_was_after_it_is_told():
 
 def test_one_that_never_connected_has_no_story():
     assert story_of_worker(history_of(overtaken()), "main", "W9") is None
+
+
+def test_at_an_earlier_moment_what_ended_later_still_runs():
+    story = Story().given(connect("W1", cpu=4), queue("a", cpu=1), advance(2))
+    seq = story.every_event()[-1].seq
+    found = story_of_worker(history_of(story.given(advance(3), finish("a"))), "main", "W1", seq)
+    assert found is not None
+    assert (found["state"], found["ran"]["still_running"], found["ran"]["ended"]) == ("working", 1, [])
+    assert times(found) == {"working": 2_000_000}

@@ -25,6 +25,12 @@ BEYOND_THE_LOG = {
 """Stories whose events do not follow from their facts under the rules in force at the end, and why."""
 
 
+OTHER_LIMITS = {
+    "test_only_the_closest_by_shortfall_are_looked_at": "one candidate is considered, where the audit expects 64"
+}
+"""Stories that change a limit of the core, which the audit knows as it is."""
+
+
 @pytest.fixture
 def story() -> Story:
     """A story with a ticker."""
@@ -54,6 +60,7 @@ def decided_again(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     for rehearsal in rehearsals:
         if rehearsal.keep_history:
             decide_again(rehearsal)
+        if rehearsal.keep_history and request.node.name not in OTHER_LIMITS:
             assert told(audit(of_rehearsal(rehearsal))) == []
 
 

@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
 from events import events as e
@@ -20,6 +22,7 @@ from proto.gen.headway.v1 import audit_pb2
 from streams import audit, shadow
 from streams.audit import diverged_record, read_audit, standings, this_auditor
 from streams.crashing_log import Crash, CrashingLog, ProcessDied, When
+from streams.health import HealthEndpoint
 from streams.log import Log, Outgoing
 from streams.recovery import DamagedLog, OtherLog
 from streams.shadow import AnotherShadow, JudgedFurther, Shadow
@@ -352,6 +355,31 @@ async def test_what_was_said_of_a_log_that_stood_here_before_is_left_out() -> No
     one = await judge(cluster)
     assert one.stats.judged.facts == 4
     assert len(await standings(cluster.log, 0)) == 1
+
+
+async def test_its_health_is_that_it_judges() -> None:
+    cluster = await decided(*numbered(2))
+    one, stop = Shadow(cluster.log, 0, auditor="candidate"), asyncio.Event()
+    endpoint = HealthEndpoint([one.stats], 0)
+    await endpoint.start()
+    url = f"http://127.0.0.1:{endpoint.port}"
+    try:
+        async with aiohttp.ClientSession() as session:
+
+            async def ask(path: str) -> tuple[int, dict[str, Any]]:
+                async with session.get(url + path) as response:
+                    return response.status, await response.json()
+
+            assert await ask("/healthz") == (200, {"ok": True, "roles": {"0": "catching up"}})
+            judging = asyncio.create_task(one.run(stop))
+            await until(lambda: one.stats.role == shadow.FOLLOWING, "it follows")
+            stop.set()
+            await asyncio.wait_for(judging, DEADLINE_S)
+            status, stats = await ask("/stats")
+            assert (status, stats["shards"][0]["judged"]["facts"], stats["shards"][0]["behind"]) == (200, 4, 0)
+            assert (await ask("/healthz"))[0] == 503
+    finally:
+        await endpoint.close()
 
 
 def test_a_divergence_of_many_events_is_cut_behind_the_first_that_differs() -> None:

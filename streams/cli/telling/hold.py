@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from streams.cli.hold import policy_shown
 from streams.cli.output import duration
-from streams.cli.telling.lines import Facts, cause, excluded, instant, linked, named, nearest, plural
+from streams.cli.telling.lines import Facts, cause, excluded, linked, named, nearest, plural
+from streams.moments import time_of
 
 
 def hold_told(story: Facts) -> list[str]:
@@ -78,7 +79,7 @@ def _heading(story: Facts) -> str:
     stands = "stands since" if story["ended"] is None else f"{story['ended']['reason']['reason']}, from"
     return (
         f"{story['hold']} of instance {story['instance']}: {story['endpoint']} for {named(story['operation'])}, "
-        f"{stands} {instant(story['from_us'])}, {duration(story['held_us'])} long"
+        f"{stands} {time_of(story['from_us'])}, {duration(story['held_us'])} long"
     )
 
 
@@ -96,17 +97,37 @@ def _made(made: Facts, story: Facts) -> Iterator[str]:
             f"({item['free']} of {item['total']} free, {item['asked']} asked) and waited for {plural(worker['running'], 'run')}"
         )
     yield from (f"      {named(run)}, for {duration(run['ran_us'])} so far" for run in worker["longest_runs"])
+    yield from _expected(made)
     yield from _choice(made)
+
+
+def _expected(choice: Facts) -> Iterator[str]:
+    """When the chosen worker was expected to have room, and what that follows from."""
+    if choice["free_after_us"] is None:
+        return
+    yield f"    it was expected to have room {_in(choice['free_after_us'])}"
+    for basis in choice["basis"]:
+        kind = f" of kind {basis['kind']}" if basis["kind"] else ""
+        yield f"      {plural(basis['runs'], 'run')}{kind}: {basis['reason']} ({plural(basis['samples'], 'recorded run')})"
 
 
 def _choice(made: Facts) -> Iterator[str]:
     others = made["candidates"][1:]
     if others or made["more_candidates"]:
-        names = ", ".join(f"{each['endpoint']} (short of {each['shortfall_milli'] / 10:.1f} %)" for each in others)
+        names = ", ".join(_candidate(each) for each in others)
         more = f"{made['more_candidates']} more" if made["more_candidates"] else ""
         yield f"    could have been held instead: {' and '.join(part for part in (names, more) if part)}"
     if made["excluded"]:
         yield f"    could not be held: {excluded(made['excluded'])}"
+
+
+def _candidate(each: Facts) -> str:
+    room = f", room {_in(each['free_after_us'])}" if each["free_after_us"] is not None else ""
+    return f"{each['endpoint']} (short of {each['shortfall_milli'] / 10:.1f} %{room})"
+
+
+def _in(after_us: int) -> str:
+    return f"in {duration(after_us)}" if after_us >= 0 else f"{duration(-after_us)} before"
 
 
 def _moves(moves: Sequence[Facts]) -> Iterator[str]:
@@ -117,6 +138,8 @@ def _moves(moves: Sequence[Facts]) -> Iterator[str]:
         )
         if move["because"] is not None:
             yield f"    {cause(move['because'])}"
+        yield from _expected(move)
+        yield from _choice(move)
 
 
 def _end(story: Facts) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from streams.cli.hold import policy_shown
@@ -31,11 +30,6 @@ STANDINGS: Final[Mapping[str, str]] = {
 def linked(facts: Facts) -> str:
     """Where the event stands."""
     return f"[seq {facts['seq']}, offset {facts['offset']}]"
-
-
-def instant(at_us: int) -> str:
-    """A moment of the scheduler's time, in UTC to the millisecond."""
-    return datetime.fromtimestamp(at_us // 1_000 / 1_000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")
 
 
 def after(facts: Facts, from_us: int) -> str:

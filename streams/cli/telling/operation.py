@@ -11,12 +11,12 @@ from streams.cli.telling.lines import (
     after,
     cause,
     excluded,
-    instant,
     linked,
     named,
     plural,
     standing_then,
 )
+from streams.moments import time_of
 
 STATES = {
     "on_its_way": "on its way to the scheduler",
@@ -71,7 +71,7 @@ def wait_in_five_lines(story: Facts) -> list[str]:
 def _heading(story: Facts) -> str:
     name = named(story)
     lived = duration(story["life_us"])
-    begun = instant(story["from_us"])
+    begun = time_of(story["from_us"])
     if story["outcome"] is not None:
         kept = "" if story["kept"] else "; the state table has forgotten it"
         return f"{name}: {story['outcome']} after {lived}, from {begun}{kept}"

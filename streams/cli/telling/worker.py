@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from streams.cli.output import duration
 from streams.cli.tables import pairs_shown
-from streams.cli.telling.lines import Facts, cause, instant, linked, named, plural
+from streams.cli.telling.lines import Facts, cause, linked, named, plural
+from streams.moments import time_of
 
 STATES = {
     "away": "not connected",
@@ -42,7 +43,7 @@ def _heading(story: Facts) -> str:
     several = f", {story['boot_epochs']} processes" if story["boot_epochs"] > 1 else ""
     return (
         f"{story['endpoint']} of instance {story['instance']}: {STATES[story['state']]}; told of {duration(story['span_us'])} "
-        f"from {instant(story['from_us'])}, {plural(story['connections'], 'connection')}{epochs}{several}; "
+        f"from {time_of(story['from_us'])}, {plural(story['connections'], 'connection')}{epochs}{several}; "
         f"has {pairs_shown(story['properties']) or 'no properties'}"
     )
 
