@@ -1,6 +1,6 @@
 """What a decider says of itself: counters, and a small HTTP endpoint on the loopback interface that shows them (a shadow's, too).
 
-GET /healthz   200 while every shard of the process follows or leads, else 503; the roles as JSON
+GET /healthz   200 while every shard of the process follows or leads (a shadow's: is judged), else 503; the roles as JSON
 GET /stats     all counters of all shards as JSON
 """
 
@@ -84,6 +84,11 @@ class DeciderStats:
     holders_unanswered: int = 0
     holders_dropped: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def well(self) -> bool:
+        """Whether it follows or leads."""
+        return self.role in ("following", "leading")
+
     def committed(
         self,
         *,
@@ -120,6 +125,11 @@ class Stats(Protocol):
 
     shard: int
     role: str
+
+    @property
+    def well(self) -> bool:
+        """Whether it does its work, or stands by for it."""
+        ...
 
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
@@ -162,7 +172,7 @@ class HealthEndpoint:
 
     async def _healthz(self, request: web.Request) -> web.Response:
         roles = {str(stats.shard): stats.role for stats in self._stats}
-        well = all(role in ("following", "leading") for role in roles.values())
+        well = all(stats.well for stats in self._stats)
         return web.json_response({"ok": well, "roles": roles}, status=200 if well else 503)
 
     async def _show(self, request: web.Request) -> web.Response:

@@ -94,6 +94,11 @@ class ShadowStats:
     builds: dict[str, int] = field(default_factory=dict)
     judged: Judged = field(default_factory=Judged)
 
+    @property
+    def well(self) -> bool:
+        """Whether it judges, or waits for more."""
+        return self.role != STOPPED
+
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
         return asdict(self)

@@ -190,9 +190,10 @@ def _decided(decision: Answer) -> str:
 
 def _error_lines(answer: Answer) -> Iterator[str]:
     off, chance, each = answer["error"]["off"], answer["error"]["chance"], answer["each"]
+    rest = "" if each["exact"] == each["operations"] else f", the rest within {duration(each['max_us'])}"
     yield (
-        f"model: of {each['operations']:,} recorded waits it gives {each['exact']:,} exactly under the policy that was in force, the rest "
-        f"within {duration(each['max_us'])} ({duration(each['mean_us'])} in the mean)"
+        f"model: of {each['operations']:,} recorded waits it gives {each['exact']:,} exactly under the policy that was in force{rest}; "
+        f"{duration(each['mean_us'])} off in the mean"
     )
     yield (
         f"  mean wait off by {duration(off['waits']['mean_us'])}, longest by {duration(off['waits']['max_us'])}; with the lengths of runs "

@@ -6,7 +6,8 @@ before arrivals, each in the order in which it was caused; every fact has its ow
 
 Passes happen when something happens. The world sends no keepalives and lets no ticks pass between (a trace of a year would be sixty
 million of them), so its workers get a timeout of ten years, and gaps stand in the log as `LogSilent`, which moves liveness deadlines only.
-Now and then a `Tick` follows a fact at the same moment, so that the core forgets what finished.
+Now and then a `Tick` follows a fact at the same moment, so that the core forgets what finished. Where the log is to look like one that
+a decider left, `tick_us` lets ticks pass as its ticker would.
 """
 
 from __future__ import annotations
@@ -83,9 +84,12 @@ class World:
         config: SimpleScheduler,
         history: Workload | None = None,
         recording: Recording | None = None,
+        tick_us: int = 0,
     ) -> None:
         self._workload = workload
         self._recording = recording
+        self._tick_us = tick_us
+        self._ticked_us = START_US
         self._history = history
         self._start_us = START_US  # of the workload that runs
         self._config = config.model_copy(
@@ -158,6 +162,14 @@ class World:
         requirements = {asked: canonical_requirements(asked) for asked in dict.fromkeys(j.requirements for j in jobs)}
         arrived = 0
         while arrived < len(jobs) or ends:
+            if self._tick_us:
+                due_us = [run[0] for run in ends[:1]] + [
+                    self._start_us + job.arrival_us for job in jobs[arrived : arrived + 1]
+                ]
+                if self._ticked_us + self._tick_us < min(due_us):
+                    self._ticked_us += self._tick_us
+                    self._take(self._ticked_us, f.Tick())
+                    continue
             if arrived == len(jobs) or (ends and ends[0][0] <= start_us + jobs[arrived].arrival_us):
                 now_us, _, number, dispatch_id, endpoint = heappop(ends)
                 self._run.ended_us[number] = now_us - start_us

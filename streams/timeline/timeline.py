@@ -96,6 +96,7 @@ class Timeline:
             executor: a thread that folds, so that the event loop goes on meanwhile; None: it is done here, and faster.
             boundary_events, epoch_bytes: see `Builder`; the answers do not depend on them.
             log_state: what else the log is known by, beside the ids of cluster and topic: of a log in files, what tells that they changed.
+                With it the chain at the last event is not looked up in the log.
         Raises:
             StoreLocked: another process has it open and did not close it in time.
             LogUnavailable: the log does not answer, or stopped bringing records before its end.
@@ -110,7 +111,7 @@ class Timeline:
                 store = await _opened(directory, cluster_id, topic_id + log_state, wait_s)
                 builder = Builder(store, shard, boundary_events=boundary_events, epoch_bytes=epoch_bytes)
                 timeline = cls(log, shard, store, builder, executor)
-                if not why and not await timeline._follows(follower):
+                if not (why or log_state) and not await timeline._follows(follower):
                     why = "other_log"
                     (directory / "damaged").write_text("the log has another event where this timeline ends\n")
                     timeline.close()

@@ -143,12 +143,22 @@ def _draw(axis: Axes, panel: Panel, answer: Answer, policies: Sequence[Answer]) 
     else:
         axis.set_xticks(places, names)
         axis.set_xlim(-0.5, len(places) - 0.5)
-    if panel.unit != "percent":
+    if panel.unit == "percent":
+        _widen(axis)
+    else:
         axis.set_ylim(bottom=0)
     axis.grid(axis="y", color="#dddddd", linewidth=0.8)
     axis.set_axisbelow(True)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
+
+
+def _widen(axis: Axes) -> None:
+    """Show at least two percent, so that what hardly changes is seen to."""
+    low, high = axis.get_ylim()
+    missing = max(2.0 - (high - low), 0.0) / 2
+    axis.set_ylim(max(low - missing, 0.0), min(high + missing, 100.0))
+    axis.ticklabel_format(axis="y", useOffset=False)
 
 
 def _places(policies: Sequence[Answer]) -> tuple[str, list[float], list[str] | None]:

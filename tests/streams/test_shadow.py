@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
 from events import events as e
@@ -20,7 +22,8 @@ from proto.gen.headway.v1 import audit_pb2
 from streams import audit, shadow
 from streams.audit import diverged_record, read_audit, standings, this_auditor
 from streams.crashing_log import Crash, CrashingLog, ProcessDied, When
-from streams.log import Log, Outgoing
+from streams.health import HealthEndpoint
+from streams.log import Log, Outgoing, Record
 from streams.recovery import DamagedLog, OtherLog
 from streams.shadow import AnotherShadow, JudgedFurther, Shadow
 from streams.topics import AUDIT, EVENTS, FACTS, TOPICS, topic_table
@@ -123,6 +126,8 @@ async def test_random_histories_with_poison_outages_and_leaders_in_between_have_
             except InvalidFact:
                 continue
         await cluster.put_raw(b"\xff poison %d" % number)
+        in_json = Outgoing(b'{"kind": "Tick"}', None, (("content-type", b"application/json"),))
+        await cluster.log.publish((FACTS, 0), [in_json])
         seen = len(cluster.events()) if number else 0
         await decide_all(cluster)
         world.see(cluster.events()[seen:])
@@ -354,6 +359,31 @@ async def test_what_was_said_of_a_log_that_stood_here_before_is_left_out() -> No
     assert len(await standings(cluster.log, 0)) == 1
 
 
+async def test_its_health_is_that_it_judges() -> None:
+    cluster = await decided(*numbered(2))
+    one, stop = Shadow(cluster.log, 0, auditor="candidate"), asyncio.Event()
+    endpoint = HealthEndpoint([one.stats], 0)
+    await endpoint.start()
+    url = f"http://127.0.0.1:{endpoint.port}"
+    try:
+        async with aiohttp.ClientSession() as session:
+
+            async def ask(path: str) -> tuple[int, dict[str, Any]]:
+                async with session.get(url + path) as response:
+                    return response.status, await response.json()
+
+            assert await ask("/healthz") == (200, {"ok": True, "roles": {"0": "catching up"}})
+            judging = asyncio.create_task(one.run(stop))
+            await until(lambda: one.stats.role == shadow.FOLLOWING, "it follows")
+            stop.set()
+            await asyncio.wait_for(judging, DEADLINE_S)
+            status, stats = await ask("/stats")
+            assert (status, stats["shards"][0]["judged"]["facts"], stats["shards"][0]["behind"]) == (200, 4, 0)
+            assert (await ask("/healthz"))[0] == 503
+    finally:
+        await endpoint.close()
+
+
 def test_a_divergence_of_many_events_is_cut_behind_the_first_that_differs() -> None:
     events = tuple(e.Ticked(seq, 0, 1) for seq in range(1, 1001))
     others = (*events[:500], *(replace(event, at_us=1) for event in events[500:]))
@@ -374,6 +404,13 @@ def test_what_a_build_decides_and_cannot_write_is_said() -> None:
     message = audit_pb2.Audit.FromString(diverged_record("candidate", "t", found).value).shadow_diverged
     assert "cannot be written" in message.error
     assert len(message.recorded) == 1
+
+
+def test_an_event_that_only_the_candidate_knows_is_shown_by_its_place() -> None:
+    message = audit_pb2.Audit(auditor="candidate")
+    message.shadow_diverged.decided.add(seq=7, cause_offset=3).MergeFromString(b"\xca\x3e\x00")  # field 1001
+    said = audit.divergence_json(Record(0, 0, None, b""), message, 2)
+    assert (said["decided"][0]["seq"], said["decided"][0]["kind"], said["decided"][0]["shard"]) == (7, "", 2)
 
 
 def test_an_auditor_is_a_build_and_its_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
