@@ -62,7 +62,7 @@ def test_the_stories_of_all_operations_add_up_and_every_figure_stands_in_the_jso
             check_figures(story, operation_told(story))
 
 
-@pytest.mark.parametrize("seed", (3, 4))
+@pytest.mark.parametrize("seed", [3, 4])
 def test_the_stories_of_all_holds_and_workers_add_up(seed):
     history = recorded(seed)
     every = history.events_between(1, history.last_seq)
