@@ -50,7 +50,7 @@ class _Copying:
                 return value
             return tuple(parts) if kind is tuple else kind(*parts)
         if isinstance(value, deque):
-            made = deque(maxlen=value.maxlen)
+            made: Any = deque(maxlen=value.maxlen)
         elif isinstance(value, dict | list):
             made = kind()
         else:
