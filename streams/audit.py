@@ -20,11 +20,12 @@ from google.protobuf.message import DecodeError
 import events as core
 from events.codec import decode_event
 from events.codec.events import plain_body
+from events.errors import UnknownEvent
 from events.events import Event, LeaderElected
 from events.jsonform import event_to_json
 from events.reasons import DecisionDifference, sentence
 from projections.redeciding import Divergence, Judged
-from proto.gen.headway.v1 import audit_pb2
+from proto.gen.headway.v1 import audit_pb2, events_pb2
 from streams.decider import this_build
 from streams.errors import StreamError
 from streams.event_tail import last_seq
@@ -207,10 +208,7 @@ def divergence_json(record: Record, message: audit_pb2.Audit, shard: int) -> dic
     """A divergence as JSON: its place on top, both sides' events as `headway events tail` prints them."""
     said = message.shadow_diverged
     difference = DecisionDifference(said.difference)
-    both = {
-        side: [event_to_json(decode_event(value.SerializeToString()), shard=shard) for value in getattr(said, side)]
-        for side in ("recorded", "decided")
-    }
+    both = {side: [_event_json(value, shard) for value in getattr(said, side)] for side in ("recorded", "decided")}
     return {
         "shard": shard,
         "seq": said.seq,
@@ -230,3 +228,12 @@ def divergence_json(record: Record, message: audit_pb2.Audit, shard: int) -> dic
         "shown_from": said.shown_from,
         **both,
     }
+
+
+def _event_json(value: events_pb2.Event, shard: int) -> dict[str, Any]:
+    """An event as JSON; of one that only the other build knows, its envelope with an empty kind."""
+    try:
+        return event_to_json(decode_event(value.SerializeToString()), shard=shard)
+    except UnknownEvent:
+        place = {"seq": value.seq, "shard": shard, "at_us": value.at_us, "cause_offset": value.cause_offset}
+        return {**place, "kind": "", "unreadable": "a kind of event, or a value in one, that this build does not know"}

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+from projections.story.history import History
 from projections.table import Table
 from streams.answering import Answer, Refused
 from streams.errors import StreamError
@@ -32,6 +33,13 @@ class Past(Protocol):
         """What `view` makes of the rows of these shards as of a moment, with `as_of`: the event and time of each that it is from.
 
         Raises Refused: the log does not reach that far, does not answer, or is not indexed yet.
+        """
+        ...
+
+    async def told(self, shard: int, moment: Moment | None, story: Callable[[History, int], Answer]) -> Answer:
+        """What `story` makes of the history of a shard and the event that a moment stands for; None: the log's last one of now.
+
+        Raises Refused as `answered` does.
         """
         ...
 
@@ -63,6 +71,16 @@ class TimeTravel:
                 self._let_go(shards)  # opened anew next time: what is damaged is then made again
                 raise Refused(503, error.code, error.message, error.remedy) from error
 
+    async def told(self, shard: int, moment: Moment | None, story: Callable[[History, int], Answer]) -> Answer:
+        """See `Past.told`."""
+        async with self._turn:
+            try:
+                timeline = await self._reaching(shard, moment)
+                return await self._in_thread(lambda: _told(timeline, moment, story))
+            except StreamError as error:
+                self._let_go([shard])
+                raise Refused(503, error.code, error.message, error.remedy) from error
+
     async def close(self) -> None:
         """End what is being read and free the directories. May be called twice."""
         readings = list(self._readings.values())
@@ -82,12 +100,12 @@ class TimeTravel:
             if timeline is not None:
                 timeline.close()
 
-    async def _reaching(self, shard: int, moment: Moment) -> Timeline:
-        """The timeline of a shard, gone on to the log's end of now if the moment lies behind what it knows. Raises Refused."""
+    async def _reaching(self, shard: int, moment: Moment | None) -> Timeline:
+        """The timeline of a shard, gone on to the log's end of now if the moment lies behind what it knows or is now. Raises Refused."""
         reading = self._readings.get(shard)
         if reading is None:
             timeline = self._timelines.get(shard)
-            if timeline is not None and await self._in_thread(lambda: _reaches(timeline, moment)):
+            if timeline is not None and moment and await self._in_thread(lambda: _reaches(timeline, moment)):
                 return timeline
             self._indexed[shard] = 0
             reading = self._readings[shard] = asyncio.create_task(self._read(shard))
@@ -123,6 +141,14 @@ def _reaches(timeline: Timeline, moment: Moment) -> bool:
     if moment.at_us is None:
         return (moment.seq or 0) <= timeline.last_seq
     return timeline.seq_at(moment.at_us) < timeline.last_seq
+
+
+def _told(timeline: Timeline, moment: Moment | None, story: Callable[[History, int], Answer]) -> Answer:
+    try:
+        seq = timeline.last_seq if moment is None else timeline.seq_of(moment)
+    except NoSuchMoment as error:
+        raise Refused(404, error.code, error.message, error.remedy) from error
+    return story(timeline, seq)
 
 
 def _answered(timelines: Sequence[Timeline], moment: Moment, view: Callable[[list[Table]], Answer]) -> Answer:

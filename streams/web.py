@@ -10,6 +10,7 @@
     GET /v1/holds                         ?instance=     who is held for whom, at most one per instance
     GET /v1/explain/operation/ID          ?instance=     why it is where it is: what it lacks, where, who is ahead, who is held
     GET /v1/explain/hold                  ?name=&instance=    the hold by its operation, worker or instance, or why there is none
+    GET /v1/story/...                     what happened to an operation, hold or worker: `streams/story_views.py`
     GET /locality/...                     what endpoints hold: `streams/locality_views.py`
     GET /v1/rows                          ?shard=&after=&limit=&snapshot=        raw rows as hex, page by page, all of one moment
 
@@ -38,6 +39,7 @@ from streams.answering import Answer, Refused, View, WaitingView, answering, hex
 from streams.locality_views import LocalityViews
 from streams.moments import BadMoment, Moment, parse_moment
 from streams.read_side import Reading, ReadSide, age_ms, not_ready, stamp_of
+from streams.story_views import StoryViews
 from streams.time_travel import Past
 
 COUNTS: Final = ("queued", "executing", "finished", "workers", "dispatches")
@@ -80,6 +82,7 @@ class Views:
         for path, tabled in of_a_moment.items():
             application.router.add_get(path, answering(self._when_complete(self._at(tabled))))
         application.router.add_get("/v1/rows", answering(self._when_complete(self._rows)))
+        StoryViews(self._read_side, self._past).add_to(application)
         LocalityViews(self._read_side, clock_us=self._clock_us).add_to(application)
 
     def _when_complete(self, view: WaitingView) -> WaitingView:

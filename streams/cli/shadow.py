@@ -177,18 +177,19 @@ def _print(said: dict[str, Any], output: str) -> None:
         lines.append(f"  differs in {', '.join(said['fields'])}")
     if said["error"]:
         lines.append(f"  {said['error']}")
-    for side, whose in (("recorded", said["build"] or "an unnamed build"), ("decided", said["auditor"])):
-        left = said[f"{side}_count"] - said["shown_from"] - 1
-        events = said[side]
-        shown = (
-            f"{events[0]['kind']} {fields_shown(events[0])}".rstrip()
-            if events
-            else "nothing"
-            if left < 0
-            else "too large to show"
-        )
-        lines.append(f"  {side} by {whose}: {shown}" + (f", and {left} more" if left > 0 else ""))
+    lines.append(f"  recorded by {said['build'] or 'an unnamed build'}: {_first_of('recorded', said)}")
+    lines.append(f"  decided by {said['auditor']}: {_first_of('decided', said)}")
     click.echo(printable("\n".join(lines)))
+
+
+def _first_of(side: str, said: dict[str, Any]) -> str:
+    """The event of one side from which on they differ, and how many come behind it."""
+    behind = said[f"{side}_count"] - said["shown_from"] - 1
+    if behind < 0:
+        return "nothing"
+    events = said[side]
+    shown = f"{events[0]['kind']} {fields_shown(events[0])}".rstrip() if events else "an event too large to be shown"
+    return f"{shown}, and {behind} more" if behind else shown
 
 
 @command.command()
@@ -208,7 +209,7 @@ COLUMNS = (
     Column("not_judged", align="right"),
     Column("divergences", "decided otherwise", "right"),
     Column("age_us", "said", "right", duration),
-    Column("differences", show=lambda counts: ", ".join(f"{count} {name}" for name, count in counts.items())),
+    Column("differences", show=lambda counts: ", ".join(f"{name} {count}" for name, count in counts.items())),
 )
 
 

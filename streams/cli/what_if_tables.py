@@ -68,14 +68,15 @@ def _row(answer: Answer, policy: Answer) -> dict[str, str]:
     """A line of the table; changed policies have the model's error beside each figure."""
     off = answer["error"]["most"] if policy["policy"] == "changed" else None
     waits, large, holds = policy["waits"], policy["large"], policy["holds"]
+    off_holds = off and off["holds"]
     row = {
         "policy": label(policy),
         "mean": _time(waits["mean_us"], off and off["waits"]["mean_us"]),
         "p95": _time(waits["p95_us"], off and off["waits"]["p95_us"]),
         "longest": _time(waits["max_us"], off and off["waits"]["max_us"]),
         "used": _share(policy["utilisation"], off and off.get("utilisation")),
-        "holds": _number(holds["made"], off and off["holds"]["made"]),
-        "held idle": _number(round(holds["held_idle_core_s"]), off and round(off["holds"]["held_idle_core_s"]))
+        "holds": _number(holds["made"], off_holds and off_holds["made"]),
+        "held idle": _number(round(holds["held_idle_core_s"]), off_holds and round(off_holds["held_idle_core_s"]))
         + " core-s",
         "unplaced": _number(policy["unplaced"], off and off["unplaced"]),
         "real": "" if policy["policy"] != "changed" else f"{policy['facts']['share_of_runs_real']:.0%}",
@@ -190,9 +191,10 @@ def _decided(decision: Answer) -> str:
 
 def _error_lines(answer: Answer) -> Iterator[str]:
     off, chance, each = answer["error"]["off"], answer["error"]["chance"], answer["each"]
+    rest = "" if each["exact"] == each["operations"] else f", the rest within {duration(each['max_us'])}"
     yield (
-        f"model: of {each['operations']:,} recorded waits it gives {each['exact']:,} exactly under the policy that was in force, the rest "
-        f"within {duration(each['max_us'])} ({duration(each['mean_us'])} in the mean)"
+        f"model: of {each['operations']:,} recorded waits it gives {each['exact']:,} exactly under the policy that was in force{rest}; "
+        f"{duration(each['mean_us'])} off in the mean"
     )
     yield (
         f"  mean wait off by {duration(off['waits']['mean_us'])}, longest by {duration(off['waits']['max_us'])}; with the lengths of runs "

@@ -48,7 +48,7 @@ PANELS: Final = (
     Panel("Mean wait of large actions", "seconds", _seconds("large", "mean_us")),
     Panel("Longest wait of all actions", "seconds", _seconds("waits", "max_us")),
     Panel("Mean wait of all actions", "seconds", _seconds("waits", "mean_us")),
-    Panel("Held idle", "core-seconds", lambda figures: figures["holds"]["held_idle_core_s"]),
+    Panel("Held idle", "core-seconds", lambda figures: figures["holds"] and figures["holds"]["held_idle_core_s"]),
     Panel("Cores in use", "percent", lambda figures: _percent(figures.get("utilisation"))),
 )
 
@@ -122,7 +122,8 @@ def _draw(axis: Axes, panel: Panel, answer: Answer, policies: Sequence[Answer]) 
     off = panel.of(answer["error"]["most"]) or 0.0
     recorded = panel.of(answer["policies"][0]) or 0.0
     below = [min(off, value) for value in values]  # no wait is below nothing
-    axis.axhline(recorded, color=_RECORD, linestyle="--", linewidth=1.4, label="as recorded")
+    # Unclipped: a record that held nothing lies on the axis.
+    axis.axhline(recorded, color=_RECORD, linestyle="--", linewidth=1.4, clip_on=False, zorder=3, label="as recorded")
     style = "o-" if names is None else "o"
     axis.errorbar(
         places,
@@ -143,12 +144,22 @@ def _draw(axis: Axes, panel: Panel, answer: Answer, policies: Sequence[Answer]) 
     else:
         axis.set_xticks(places, names)
         axis.set_xlim(-0.5, len(places) - 0.5)
-    if panel.unit != "percent":
+    if panel.unit == "percent":
+        _widen(axis)
+    else:
         axis.set_ylim(bottom=0)
     axis.grid(axis="y", color="#dddddd", linewidth=0.8)
     axis.set_axisbelow(True)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
+
+
+def _widen(axis: Axes) -> None:
+    """Show at least two percent, so that what hardly changes is seen to."""
+    low, high = axis.get_ylim()
+    missing = max(2.0 - (high - low), 0.0) / 2
+    axis.set_ylim(max(low - missing, 0.0), min(high + missing, 100.0))
+    axis.ticklabel_format(axis="y", useOffset=False)
 
 
 def _places(policies: Sequence[Answer]) -> tuple[str, list[float], list[str] | None]:

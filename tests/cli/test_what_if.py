@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streams.cli.main import main
+from streams.export import ExportWriter
+from streams.topics import EVENTS, FACTS, SHARDS
 from streams.what_if import plotting
 from tests.recorded.run import recorded_run
 from tests.recorded.tampering import write_directory
@@ -151,3 +153,22 @@ def test_without_matplotlib_a_plot_is_refused_with_the_extra_to_install(
     assert "matplotlib is not installed" in done.stderr
     assert "headway[plot]" in done.stderr
     assert what_if(directory).exit_code == 0
+
+
+def test_an_export_of_events_alone_is_enough_and_what_was_made_again_is_said(directory: Path, tmp_path: Path) -> None:
+    run = recorded_run()
+    writer = ExportWriter(
+        tmp_path / "events",
+        cluster_id="recorded",
+        topics={EVENTS: ("events", 1), FACTS: ("facts", 1), SHARDS: ("shards", 1)},
+        shards={"main": 0},
+    )
+    records = run.log.records((EVENTS, 0))
+    writer.add((EVENTS, 0), records)
+    writer.cover((EVENTS, 0), records[0].offset, records[-1].offset + 1)
+    writer.finish()
+    found = answer(tmp_path / "events", "--set", "hold=off")
+    assert found["window"]["facts_rebuilt"] == found["window"]["facts"]
+    whole = answer(directory, "--set", "hold=off")
+    assert found["policies"] == whole["policies"]
+    assert "are gone from the log and were made again from their events" in what_if(tmp_path / "events").stdout

@@ -66,6 +66,11 @@ def test_the_demonstration_is_sound_on_a_real_kafka(kafka, tmp_path):
     assert what_if[:2] == ["headway", "what-if"]
     exported = Path(what_if[what_if.index("--file") + 1])
     assert ExportLog(exported).shards == (0,)
+    decided = subprocess.run(
+        [sys.executable, "-m", "streams.cli.main", *what_if[1:], "-o", "json"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert decided.returncode == 0, decided.stderr
+    assert json.loads(decided.stdout)
     assert "headway explain operation large-without-hold" in output
     assert found["hold"]["made"] >= 1
     assert found["hold"]["released"].get("placed", 0) >= 1

@@ -23,7 +23,7 @@ from streams import audit, shadow
 from streams.audit import diverged_record, read_audit, standings, this_auditor
 from streams.crashing_log import Crash, CrashingLog, ProcessDied, When
 from streams.health import HealthEndpoint
-from streams.log import Log, Outgoing
+from streams.log import Log, Outgoing, Record
 from streams.recovery import DamagedLog, OtherLog
 from streams.shadow import AnotherShadow, JudgedFurther, Shadow
 from streams.topics import AUDIT, EVENTS, FACTS, TOPICS, topic_table
@@ -126,6 +126,8 @@ async def test_random_histories_with_poison_outages_and_leaders_in_between_have_
             except InvalidFact:
                 continue
         await cluster.put_raw(b"\xff poison %d" % number)
+        in_json = Outgoing(b'{"kind": "Tick"}', None, (("content-type", b"application/json"),))
+        await cluster.log.publish((FACTS, 0), [in_json])
         seen = len(cluster.events()) if number else 0
         await decide_all(cluster)
         world.see(cluster.events()[seen:])
@@ -402,6 +404,13 @@ def test_what_a_build_decides_and_cannot_write_is_said() -> None:
     message = audit_pb2.Audit.FromString(diverged_record("candidate", "t", found).value).shadow_diverged
     assert "cannot be written" in message.error
     assert len(message.recorded) == 1
+
+
+def test_an_event_that_only_the_candidate_knows_is_shown_by_its_place() -> None:
+    message = audit_pb2.Audit(auditor="candidate")
+    message.shadow_diverged.decided.add(seq=7, cause_offset=3).MergeFromString(b"\xca\x3e\x00")  # field 1001
+    said = audit.divergence_json(Record(0, 0, None, b""), message, 2)
+    assert (said["decided"][0]["seq"], said["decided"][0]["kind"], said["decided"][0]["shard"]) == (7, "", 2)
 
 
 def test_an_auditor_is_a_build_and_its_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

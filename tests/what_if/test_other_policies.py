@@ -7,9 +7,10 @@ import json
 import pytest
 
 from events.events import OperationFinished
-from events.facts import ActionFinished
-from events.reasons import HoldEnd
+from events.facts import ActionFinished, Configured
+from events.reasons import CacheAnswer, HoldEnd, Outcome, RunResult
 from projections.whatif.comparing import answer_of, check_settings, compare
+from projections.whatif.decisions import Decision
 from projections.whatif.durations import Courses, Source
 from projections.whatif.meter import Meter
 from projections.whatif.reading import Window
@@ -19,8 +20,8 @@ from projections.whatif.world import World
 from streams.simulate.made import farm
 from streams.simulate.policies import Policy
 from streams.simulate.world import Run
-from tests.stories.notation import accept, advance, alive, cancel, connect, fact, finish, queue
-from tests.stories.story import Story
+from tests.stories.notation import accept, advance, alive, answer, cancel, connect, fact, finish, queue, submit
+from tests.stories.story import START_US, Story
 from tests.what_if.records import of_story, recording, simulation
 
 SPAN_S = 600
@@ -43,12 +44,22 @@ def waits_of(meter: Meter) -> list[int]:
     return [meter.waited_us(row) for row in rows]
 
 
-def test_what_a_hold_would_have_done_is_what_a_simulation_with_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("policy", "settings"),
+    [
+        (Policy.HOLD, (f"hold.after_s={AFTER_S}",)),
+        (Policy.DRAIN_TIME, ("hold.kind=drain_time", f"hold.after_s={AFTER_S}")),
+        (Policy.EASY, ("hold.kind=backfill", f"hold.after_s={AFTER_S}")),
+    ],
+)
+def test_what_a_hold_would_have_done_is_what_a_simulation_with_it_does(
+    policy: Policy, settings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A record without hold, asked about one: the wait of each of some thousand jobs is that of the run with the hold."""
     _, events, facts = simulation(monkeypatch, farm(1, span_s=SPAN_S), Policy.NONE)
-    held, _, _ = simulation(monkeypatch, farm(1, span_s=SPAN_S), Policy.HOLD, after_s=AFTER_S)
+    held, _, _ = simulation(monkeypatch, farm(1, span_s=SPAN_S), policy, after_s=AFTER_S)
     record, recorded = recording(events, facts)
-    world = what_if(record, f"hold.after_s={AFTER_S}")
+    world = what_if(record, *settings)
     # The record ends with its last run; what the hold delays beyond it is not decided any more.
     modelled, simulated = waits_of(world.meter), waits(held)
     ended = {int(row.client_operation_id) for row in world.meter.unplaced()}
@@ -61,12 +72,21 @@ def test_what_a_hold_would_have_done_is_what_a_simulation_with_it_does(monkeypat
     assert world.comparison.divergence is not None
 
 
+def test_how_well_holds_are_known_is_not_claimed_where_none_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies = [(parse_setting("hold.after_s=10"),)]
+    for policy in (Policy.NONE, Policy.HOLD):
+        _, events, facts = simulation(monkeypatch, farm(1, span_s=300), policy, after_s=10)
+        error = answer_of(compare(*recording(events, facts), policies), longest=0)["error"]
+        for part in ("off", "chance", "most"):
+            assert (error[part]["holds"] is None) == (policy is Policy.NONE)
+
+
 def test_without_the_hold_large_actions_wait_longer_and_the_rest_less(monkeypatch: pytest.MonkeyPatch) -> None:
     _, events, facts = simulation(monkeypatch, farm(1, span_s=SPAN_S), Policy.HOLD, after_s=AFTER_S)
     none, _, _ = simulation(monkeypatch, farm(1, span_s=SPAN_S), Policy.NONE)
     record, recorded = recording(events, facts)
-    answer = answer_of(compare(record, recorded, [(parse_setting("hold=off"),)]), longest=2)
-    was, off = answer["policies"][0], answer["policies"][-1]
+    found = answer_of(compare(record, recorded, [(parse_setting("hold=off"),)]), longest=2)
+    was, off = found["policies"][0], found["policies"][-1]
     assert off["large"]["mean_us"] > was["large"]["mean_us"]
     assert off["waits"]["mean_us"] < was["waits"]["mean_us"]
     assert off["holds"]["made"] == off["holds"]["held_us"] == 0 < was["holds"]["held_us"]
@@ -74,7 +94,7 @@ def test_without_the_hold_large_actions_wait_longer_and_the_rest_less(monkeypatc
     assert off["first_divergence"]["recorded"]["kind"] == "HoldMade"
     assert 0 < off["facts"]["share_of_runs_real"] < 1
     assert off["waits"]["max_us"] == max(waits(none))
-    assert [each["recorded_us"] for each in answer["longest"]] == sorted(waits_of(recorded))[:-3:-1]
+    assert [each["recorded_us"] for each in found["longest"]] == sorted(waits_of(recorded))[:-3:-1]
 
 
 def test_the_same_question_has_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,9 +204,9 @@ def test_nobody_says_anything_while_the_log_is_away() -> None:
     assert record.awake_us(began_us + 1) == ended_us
     assert record.awake_us(ended_us + 1) == ended_us + 1
     for attempts in record.attempts.values():  # as if they had ended a second into the outage
-        for number, answer in enumerate(attempts[0].answers):
-            if answer.at_us == ended_us:
-                attempts[0].answers[number] = answer._replace(at_us=began_us + 1_000_000)
+        for number, said in enumerate(attempts[0].answers):
+            if said.at_us == ended_us:
+                attempts[0].answers[number] = said._replace(at_us=began_us + 1_000_000)
     world = World(record, "main", courses=Courses(record), regenerate=True)
     ends: list[int] = []
     see = world.comparison.see
@@ -252,3 +272,78 @@ def test_a_hold_that_ends_by_the_record_s_cancel_ends_so_here() -> None:
     assert what_if(record).meter.hold_ends == {HoldEnd.GONE: 1}
     assert what_if(record, "hold.after_s=4").meter.hold_ends == {HoldEnd.GONE: 1}
     assert what_if(record, "hold=off").meter.hold_ends == {}
+
+
+def elsewhere() -> Story:
+    """`a` fills w1 and `b`, queued next, goes to w2; under best_fit the small `b` would have gone to w1, where it just fits."""
+    story = Story()
+    return story.given(connect("w2", cpu=4), connect("w1", cpu=1), queue("b", cpu=1), accept("b"))
+
+
+def of_run(record: Record, world: World) -> str:
+    """The worker of the first dispatch in a new history, other than in the record."""
+    (attempts,) = record.attempts.values()
+    divergence = world.comparison.divergence
+    assert divergence is not None
+    assert divergence.recorded is not None
+    assert divergence.instead is not None
+    assert divergence.recorded.said[1] == attempts[0].endpoint
+    return str(divergence.instead.said[1])
+
+
+def test_a_run_that_is_elsewhere_goes_on_when_its_worker_reconnects_and_is_lost_with_another_process() -> None:
+    for boot, ended_s in ((1, 9), (2, 12)):
+        story = elsewhere().given(alive(3), connect("w1", cpu=1, boot=boot), alive(6), finish("b"), alive(10))
+        record, _ = of_story(story)
+        world = what_if(record, "allocation_strategy=best_fit")
+        assert of_run(record, world) == "w1"
+        # Its list of runs as it connects is made here. Of another process the run is lost, and takes its 9 s once more from then on.
+        finished = [end for end in ends_of(world) if end.said[1] == Outcome.COMPLETED]
+        assert [(end.at_us - START_US) // 1_000_000 for end in finished] == [ended_s]
+
+
+def ends_of(world: World) -> list[Decision]:
+    """How operations end there: they are still in the rows."""
+    instance = world.shard.instances["main"]
+    return [
+        Decision(at_us, OperationFinished, (operation.operation_id, operation.outcome), seq)
+        for seq, at_us, operation in instance.finished
+    ]
+
+
+def test_a_run_that_is_elsewhere_stops_as_it_is_told_to() -> None:
+    """The record has it killed on w2, which answers 2 s later; here it is w1 that is told, at the same moment, and that answers as late."""
+    story = elsewhere().given(alive(3), cancel("b"), alive(2))
+    (dispatch,) = story.rehearsal.shard.instances["main"].workers["w2"].running.values()
+    said = ActionFinished("main", "w2", story.connections["w2"], dispatch.dispatch_id, RunResult.KILLED)
+    story.given(fact(said), alive(4))
+    record, _ = of_story(story)
+    world = what_if(record, "allocation_strategy=best_fit")
+    assert of_run(record, world) == "w1"
+    assert world.shard.instances["main"].workers["w1"].running == {}
+    assert world.facts.modelled == 2  # accepted, and stopped
+    early, _ = of_story(elsewhere().given(alive(3), cancel("b"), alive(2)))
+    pays = what_if(early, "allocation_strategy=best_fit").shard.instances["main"].workers["w1"]
+    assert len(pays.running) == 0  # nobody ever answered such a call in that record: at once
+
+
+def test_an_action_that_joins_nobody_here_is_looked_up_and_not_found() -> None:
+    """In the record `b` joined `a`, which still waited. Here `a` has ended by then, so `b` is an operation of its own, and is looked up."""
+    story = Story(configured=False)
+    nested = {"kind": "cache_lookup", "scheduler": {"kind": "simple", "hold": None}}
+    story.take(Configured("main", json.dumps(nested)))
+    story.given(connect("w1", cpu=1, pool="x"), submit("a", digest="x", cpu=2))
+    story.given(answer("a", CacheAnswer.MISS), alive(2), connect("w2", cpu=2), accept("a"), alive(1))
+    story.given(submit("b", digest="x", cpu=2), alive(5), finish("a"), alive(3))
+    record, _ = of_story(story)
+    assert record.lookups_us == {}
+    joined = [given for given in record.givens if getattr(given.fact, "client_operation_id", "") == "b"]
+    assert len(joined) == 1
+    (attempts,) = record.attempts.values()
+    at = next(i for i, said in enumerate(attempts[0].answers) if type(said.fact) is ActionFinished)
+    end = attempts[0].answers[at]
+    attempts[0].answers[at] = end._replace(at_us=joined[0].at_us - 500_000, offset=joined[0].offset - 1)
+    world = World(record, "main", courses=Courses(record), regenerate=True)
+    world.play()
+    rows = {row.client_operation_id: row for row in world.meter.waits.values()}
+    assert rows["b"].dispatches == 1
