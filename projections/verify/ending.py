@@ -26,6 +26,8 @@ def stops(
         job_failures=op.failures,
         worker_losses=op.losses,
         endpoint="" if run is None else run.worker.endpoint,
+        stdout_tail=b"",
+        stderr_tail=b"",
         **said,
     )
 

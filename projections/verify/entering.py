@@ -38,7 +38,11 @@ def queue_action(case: Case, f: Any) -> None:
             attached=f.attached,
         )
         return
-    asked: Items = tuple(sorted((item.name, item.value) for item in f.requirements.items))
+    raw = f.requirements.SerializeToString()
+    asked = case.shard.asked.get(raw)
+    if asked is None:
+        asked = tuple(sorted((item.name, item.value) for item in f.requirements.items))
+        case.shard.asked[raw] = asked
     wanted = modified(domain, asked, f) if domain.options.steps else asked
     number = case.shard.numbers.get(wanted, 0)
     demand = domain.demands.get(number)

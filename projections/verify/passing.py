@@ -25,7 +25,7 @@ from projections.verify.catalogue import (
     QUEUED as QUEUED_RULE,
 )
 from projections.verify.fitting import accepts, below_caps, chosen, has_room
-from projections.verify.rows import QUEUED, Domain, Entry, Line, Op, Worker
+from projections.verify.rows import QUEUED, Domain, Entry, Op, Worker
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 OF_EACH_DISPATCH = (QUEUED_RULE, CAPACITY, ACCEPTING, PROPERTIES, STRATEGY, OVERTOOK)
@@ -71,11 +71,12 @@ def settle_pass(case: Case, domain: Domain) -> None:
 
 def _around_hold(case: Case, domain: Domain) -> None:
     """The pass where a hold may stand or be made: it is looked at before, between and after placements (5.1, 5.4)."""
-    if domain.hold is None and not domain.dirty and not domain.newest and domain.options.hold != "backfill":
+    quiet = not domain.dirty and not domain.newest and domain.options.hold != "backfill"
+    if quiet and domain.hold is None:
         return
     holding.keep_valid(case, domain)
-    if domain.paused:
-        return
+    if domain.paused or (quiet and not domain.dirty):
+        return  # nothing changed that could be placed, or could make the held worker unfit
     placed: list[Op] = []
     while True:
         due = first_due(case, domain)
@@ -97,7 +98,7 @@ def first_due(case: Case, domain: Domain) -> Due | None:
     """The first operation in queue order that fits somewhere, and the worker that the strategy gives it."""
     hold = domain.hold
     held = None if hold is None else hold.worker
-    if held is None and not domain.dirty and not domain.newest:
+    if not domain.dirty and not domain.newest and (held is None or domain.options.hold != "backfill"):
         return None
     options, lines = domain.options, domain.lines
     if not lines:
@@ -108,45 +109,37 @@ def first_due(case: Case, domain: Domain) -> Due | None:
         if worker is not held and domain.workers.get(worker.endpoint) is worker and accepts(worker, options)
     ]
     best: Entry | None = None
-    found: Line | None = None
+    able: list[Worker] = []
     for line in lines.values():
         head = line.ops[0]
         if best is not None and best < head:
             continue
         demand = line.demand
         if line.fresh:
-            fits = any(
-                worker is not held and accepts(worker, options) and has_room(worker, demand, options)
+            takers = [
+                worker
                 for worker in domain.workers.values()
-            )
+                if worker is not held and accepts(worker, options) and has_room(worker, demand, options)
+            ]
         else:
-            fits = False
-            for worker in roomy:
-                if has_room(worker, demand, options):
-                    fits = True
-                    break
-        if fits:
-            best, found = head, line
+            takers = [worker for worker in roomy if has_room(worker, demand, options)]
+        if takers:
+            best, able = head, takers
     taken: Op | None = None
     if hold is not None and held is not None and accepts(held, options):
         taken = holding.taken_by_held(case, domain, hold, best)
-    if taken is None and (best is None or found is None):
+    if taken is None and best is None:
         return None
-    if found is not None and best is not None and (taken is None or taken is best[3]):
-        op, demand = best[3], found.demand
-        able = [
-            worker
-            for worker in (domain.workers.values() if found.fresh else roomy)
-            if worker is not held and accepts(worker, options) and has_room(worker, demand, options)
-        ]
+    if best is not None and (taken is None or taken is best[3]):
+        op = best[3]
         if taken is not None and held is not None:
             able.append(held)
-        worker = able[0] if len(able) == 1 else chosen(able, demand, options.strategy)
+        worker = able[0] if len(able) == 1 else chosen(able, op.demand, options.strategy)
     else:
         assert taken is not None, "somebody takes it"
         assert held is not None, "who else"
         op, worker = taken, held
-    head_op = domain.head() if len(lines) > 1 or taken is not None else found.ops[0][3] if found is not None else None
+    head_op = domain.head()
     overtook = None if head_op is None or head_op is op else head_op.id
     backfilled = worker is held and hold is not None and hold.op is not op and hold.op.before(op)
     return Due(op, worker, overtook, backfilled)
@@ -172,6 +165,8 @@ def _dispatched(case: Case, domain: Domain, due: Due) -> None:
         raise Off(ORDER, f"operation_id={op.id} (to {worker.endpoint!r}), which sorts first of what fits")
     if domain.options.prefer_from is not None and op.commanded:
         worker = _preferred(case, domain, due, p)
+    elif p.saved_bytes or p.holders:
+        case.find(PREFERRED, "no holders, since nobody was asked", case.shown())
     if p.endpoint != worker.endpoint:
         other = domain.workers.get(p.endpoint)
         if other is None:

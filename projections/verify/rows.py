@@ -274,6 +274,8 @@ class Domain:
 
     def enqueue(self, op: Op) -> None:
         """The operation waits."""
+        if self.hold is not None and op.entry[:3] <= self.hold.op.entry[:3]:
+            self.newest = True  # the held worker may take it, or what stands before the held operation now
         line = self.lines.get(op.number)
         if line is None:
             line = self.lines[op.number] = Line(op.demand)
@@ -304,8 +306,8 @@ class Shard:
     """Everything an audit knows."""
 
     __slots__ = (
-        "domains", "elected_seq", "epoch", "known", "now_us", "numbers", "ops", "parked", "position", "recovered_at_us", "recovers_at",
-        "seq", "timers",
+        "asked", "domains", "elected_seq", "epoch", "known", "now_us", "numbers", "ops", "parked", "position", "recovered_at_us",
+        "recovers_at", "seq", "timers",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -316,5 +318,6 @@ class Shard:
         self.ops: dict[int, Op] = {}
         self.numbers: dict[tuple[tuple[str, str], ...], int] = {}
         self.known: list[Properties] = [{}]  # requirements by number, from 1
+        self.asked: dict[bytes, tuple[tuple[str, str], ...]] = {}  # requirements as facts have them, in order
         self.parked: dict[str, None] = {}
         self.timers: list[tuple[int, int, str, str, int]] = []

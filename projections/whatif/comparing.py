@@ -78,7 +78,8 @@ def compare(
 
 def answer_of(compared: Compared, *, longest: int, operation_id: int | None = None) -> dict[str, Any]:
     """All of it as JSON values. `error` is how far the checks are from the record, in the shape of the figures: `off` that of the unchanged
-    history, `chance` that of the exchanged one, `most` the larger of both for each figure; it stands beside every policy.
+    history, `chance` that of the exchanged one, `most` the larger of both for each figure; `holds` is None where the policy that was in
+    force held nothing. It stands beside every policy.
 
     Args:
         longest: for how many of the longest waits of the record each history's wait is told.
@@ -88,12 +89,16 @@ def answer_of(compared: Compared, *, longest: int, operation_id: int | None = No
     grouping = grouping_of(recorded)
     base = figures_of(recorded, grouping)
     checks = [figures_of(check.meter, grouping) for check in (compared.unchanged, compared.exchanged)]
-    error = {
+    error: dict[str, Any] = {
         "off": distance(base, checks[:1]),
         "chance": distance(base, checks[1:]),
         "most": distance(base, checks),
-        "most_by_class": _by_class(base, checks),
     }
+    if not any(figures["holds"]["made"] for figures in (base, *checks)):
+        # Nothing was held under the policy that was in force: how well the model knows holds is not known, rather than perfect.
+        for part in error.values():
+            part["holds"] = None
+    error["most_by_class"] = _by_class(base, checks)
     histories = (compared.unchanged, compared.exchanged, *compared.changed)
     rows = [{"policy": RECORDED, "set": [], **base}]
     rows += [_row(history, grouping, error) for history in histories]

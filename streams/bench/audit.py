@@ -2,8 +2,9 @@
 
 A farm of 64 workers of 16 cores, full most of the time, is simulated through the core until its log has about as many events as asked
 for, and written as an exported directory. Then the index is built from it, one explanation is given by a process that is started for it,
-many are given by this one, of subjects drawn evenly over the history and of the operations that were held for, and the whole is verified
-with its facts and without them. All is processor time, reading included: on a shared machine anything else measures the neighbours.
+many are given by this one, of subjects drawn evenly over the history and of the operations that were held for, the whole is verified with
+its facts and without them, and its beginning is decided again without a hold. All is processor time, reading included: on a shared
+machine anything else measures the neighbours.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ from projections.explain import explain_operation
 from projections.story.hold import hold_made_at, story_of_hold
 from projections.story.operation import story_of_operation
 from projections.story.worker import story_of_worker
+from projections.whatif.comparing import compare
+from projections.whatif.reading import Window
+from projections.whatif.setting import parse_setting
 from streams.bench.live import at_least, at_most, percentile, reference
 from streams.bench.locality import BenchFailed
 from streams.export import ExportLog
+from streams.recovery import without_collection
 from streams.settings import load_settings
 from streams.simulate.made import farm
 from streams.simulate.policies import Policy, configuration
@@ -37,6 +42,7 @@ from streams.simulate.world import INSTANCE, World
 from streams.timeline import Timeline
 from streams.timeline.place import timeline_place
 from streams.verifying import verify
+from streams.what_if.reading import read_record
 
 WORKERS: Final = 64
 LOAD: Final = 0.985
@@ -51,6 +57,7 @@ EXPLAIN_MS: Final = 1_000.0
 VERIFY_PER_S: Final = 50_000
 SAMPLE: Final = 30
 WORKERS_EXPLAINED: Final = 10
+WHAT_IF_EVENTS: Final = 100_000
 DEADLINE_S: Final = 60.0
 
 Progress = Callable[[str], Any]
@@ -87,6 +94,8 @@ async def _measured(directory: Path, events: int, progress: Progress) -> list[di
         for name, facts in (("with its facts", True), ("without facts", False)):
             progress(f"verifying {name}")
             rows.append(await _verified(log, name, facts=facts))
+        progress("deciding again without a hold")
+        rows.append(await _decided_again(log))
     finally:
         await log.close()
     return [*rows, reference("the history was made in", made_s, "s")]
@@ -213,3 +222,14 @@ async def _verified(log: ExportLog, name: str, *, facts: bool) -> dict[str, Any]
     if not found.sound:
         raise BenchFailed(f"the history that was made is not sound: {found.findings[:1]}")
     return at_least(f"verify {name}", found.audit.events / took_s, "events/s", VERIFY_PER_S)
+
+
+async def _decided_again(log: ExportLog) -> dict[str, Any]:
+    """What-if over the first stretch: the record's policy twice, as a check of the model, and once without a hold."""
+    recording = await read_record(log, 0, INSTANCE, Window(to_seq=WHAT_IF_EVENTS))
+    begun_s = time.thread_time()
+    with without_collection():
+        compared = compare(recording.record, recording.meter, [(parse_setting("hold=off"),)])
+    took_s = time.thread_time() - begun_s
+    facts = len(recording.record.givens) * (2 + len(compared.changed))
+    return reference(f"what-if over {recording.record.events:,} events, three histories", facts / took_s, "facts/s")

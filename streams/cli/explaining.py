@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streams.cli.hold import policy_shown
+from streams.cli.hold import expectation, other_candidates, policy_shown
 from streams.cli.output import duration, size
 from streams.cli.tables import pairs_shown
 from streams.views import Answer
@@ -50,6 +50,8 @@ def hold_in_words(answer: Answer) -> list[str]:
     lines.append(_hold(hold))
     if answer["overtaken_by"] is not None:
         lines.append(f"  made because {_named(answer['overtaken_by'])} was placed past it")
+    chosen_at_us = hold["moved_at_us"] or hold["made_at_us"]
+    lines += [f"  {line}" for line in expectation(hold, chosen_at_us)]
     worker = answer["worker"]
     short = _short(worker["short"]) or "nothing: it is placed in the next pass"
     lines.append(f"  {worker['endpoint']} still lacks {short}")
@@ -64,11 +66,9 @@ def hold_in_words(answer: Answer) -> list[str]:
             lines.append(
                 f"    {_named(run)} for {duration(run['ran_us'])}{end}{', told to stop' if run['revoked'] else ''}"
             )
-    others = hold["candidates"][1:]
-    if others or hold["more_candidates"]:
-        named = ", ".join(f"{each['endpoint']} (short of {each['shortfall_milli'] / 10:.1f} %)" for each in others)
-        more = f"{' and ' if named else ''}{hold['more_candidates']} more" if hold["more_candidates"] else ""
-        lines.append(f"  could have been held instead: {named}{more}")
+    others = other_candidates(hold, chosen_at_us)
+    if others:
+        lines.append(f"  could have been held instead: {others}")
     lines += [f"  could not: {count['workers']} {count['exclusion']}: {count['reason']}" for count in hold["excluded"]]
     if answer["given_back_at_us"] is not None:
         lines.append(

@@ -70,6 +70,57 @@ def policy_shown(policy: Mapping[str, Any] | None) -> str:
     return ", ".join(said)
 
 
+def expectation(choice: Mapping[str, Any], at_us: int) -> list[str]:
+    """What the choice of a held worker at `at_us` followed from, where it looked at when runs end: when it was expected to have room, and
+    how that is known. `choice` has `free_at_us` and `basis`, as a hold and the events of its story have.
+    """
+    bases, free_at_us = choice["basis"], choice["free_at_us"]
+    if free_at_us is None:
+        return ["how long its runs take was not known, so it was chosen for lacking least"] if bases else []
+    after = _after(free_at_us - at_us)
+    if not bases:
+        return [f"expected to have room {after}, by what the producers of its runs said"]
+    first = f"chosen because it was expected to have room first, {after}, as its runs end:"
+    return [first, *(f"  {_basis(each, at_us)}" for each in bases)]
+
+
+def _basis(basis: Mapping[str, Any], at_us: int) -> str:
+    runs = basis["runs"]
+    ends = f"{runs} run{'' if runs == 1 else 's'}{_of_kind(basis)} by {duration(max(0, basis['last_end_us'] - at_us))}"
+    if basis["source"] == "producer":
+        return f"{ends}, as {'its producer expects' if runs == 1 else 'their producers expect'}"
+    return f"{ends}, as the last {basis['samples']} {'of every kind' if basis['source'] == 'every_run' else 'of its kind'} took"
+
+
+def _of_kind(basis: Mapping[str, Any]) -> str:
+    match basis["source"]:
+        case "mnemonic":
+            return f" of {basis['kind']}"
+        case "target":
+            return f" of target {basis['kind']}"
+        case "requirement":
+            return " of one size"
+    return ""
+
+
+def other_candidates(choice: Mapping[str, Any], at_us: int) -> str:
+    """Who else could have been held at `at_us`, in a few words each; empty where nobody could."""
+    names = ", ".join(f"{each['endpoint']} ({_standing(each, at_us)})" for each in choice["candidates"][1:])
+    more = f"{choice['more_candidates']} more" if choice["more_candidates"] else ""
+    return " and ".join(part for part in (names, more) if part)
+
+
+def _standing(candidate: Mapping[str, Any], at_us: int) -> str:
+    free_at_us = candidate["free_at_us"]
+    room = "" if free_at_us is None else f", expected to have room {_after(free_at_us - at_us)}"
+    return f"short of {candidate['shortfall_milli'] / 10:.1f} %{room}"
+
+
+def _after(us: int) -> str:
+    """How long after a choice; what runs beyond its producer's expectation was to have ended before."""
+    return f"after {duration(us)}" if us >= 0 else f"{duration(-us)} before"
+
+
 def counted_others(others: int) -> str:
     """How many more could have been held."""
     return f"{others} other candidate{'' if others == 1 else 's'}" if others else "the only candidate"

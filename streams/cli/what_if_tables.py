@@ -68,14 +68,15 @@ def _row(answer: Answer, policy: Answer) -> dict[str, str]:
     """A line of the table; changed policies have the model's error beside each figure."""
     off = answer["error"]["most"] if policy["policy"] == "changed" else None
     waits, large, holds = policy["waits"], policy["large"], policy["holds"]
+    off_holds = off and off["holds"]
     row = {
         "policy": label(policy),
         "mean": _time(waits["mean_us"], off and off["waits"]["mean_us"]),
         "p95": _time(waits["p95_us"], off and off["waits"]["p95_us"]),
         "longest": _time(waits["max_us"], off and off["waits"]["max_us"]),
         "used": _share(policy["utilisation"], off and off.get("utilisation")),
-        "holds": _number(holds["made"], off and off["holds"]["made"]),
-        "held idle": _number(round(holds["held_idle_core_s"]), off and round(off["holds"]["held_idle_core_s"]))
+        "holds": _number(holds["made"], off_holds and off_holds["made"]),
+        "held idle": _number(round(holds["held_idle_core_s"]), off_holds and round(off_holds["held_idle_core_s"]))
         + " core-s",
         "unplaced": _number(policy["unplaced"], off and off["unplaced"]),
         "real": "" if policy["policy"] != "changed" else f"{policy['facts']['share_of_runs_real']:.0%}",

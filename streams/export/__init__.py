@@ -1,4 +1,10 @@
-"""A log as a directory: closed ranges of events and facts in files that are checked, read without a broker, and imported again."""
+"""A log as a directory: closed ranges of events and facts in files that are checked, read without a broker, and imported again.
+
+* `manifest` says which log it is of and what each file holds; `segments` are records to bytes and back; `directory` writes both.
+* `export_log` reads a directory as a log; `folded` answers the views from it.
+* `exporting` copies ranges of a log into a directory; `generation` begins a new log from one.
+* `parquet` writes the history as tables.
+"""
 
 from streams.export.directory import ExportWriter
 from streams.export.errors import (

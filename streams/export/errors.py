@@ -40,7 +40,10 @@ class DamagedExport(StreamError):
         held = f"offsets {offsets[0]} to {offsets[1]}" + (f", events {seqs[0]} to {seqs[1]}" if seqs else "")
         super().__init__(
             f"{file}: the segment of {partition[0]}[{partition[1]}] with {held} is damaged: {why}",
-            remedy="Restore the file from another copy of the export, or export again into another directory",
+            remedy=(
+                "Restore the file from another copy of the export, or export again into another directory; "
+                "`headway verify --file DIR` reads on past it"
+            ),
         )
 
 

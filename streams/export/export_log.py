@@ -8,6 +8,7 @@ import json
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NoReturn
@@ -164,14 +165,21 @@ class ExportLog:
         changed = "" if digest == segment.sha256 else f"its SHA-256 is {digest}, {segment.sha256} is in the manifest"
         if changed and not self._read_damaged:
             return self._damaged(segment, changed, [])
+        why, raw = "", b""
+        try:
+            raw = decompressed(data)
+        except Unreadable as error:
+            why, raw = str(error), error.partial
         records: list[Record] = []
         try:
-            records.extend(records_in(decompressed(data)))
+            records.extend(records_in(raw))
         except Unreadable as error:
-            return self._damaged(segment, "; ".join(filter(None, [changed, str(error)])), records)
+            why = why or str(error)
+        if why:
+            return self._damaged(segment, "; ".join(filter(None, [changed, why])), _rising(records))
         if len(records) != segment.count or not _in_order(records, segment):
             changed = changed or f"it has {len(records)} records, {segment.count} with rising offsets are due"
-        return self._damaged(segment, changed, records) if changed else records
+        return self._damaged(segment, changed, _rising(records)) if changed else records
 
     def _damaged(self, segment: Segment, why: str, readable: list[Record]) -> Sequence[Record]:
         error = self._noted.get(segment.file)
@@ -207,6 +215,14 @@ class ExportLog:
     def _alive(self) -> None:
         if self._closed:
             raise Closed("the log")
+
+
+def _rising(records: list[Record]) -> list[Record]:
+    """The first records whose offsets rise: readers look records up by halving, and behind a broken offset nothing can be placed."""
+    for number, (one, next_one) in enumerate(pairwise(records), start=1):
+        if next_one.offset <= one.offset:
+            return records[:number]
+    return records
 
 
 def _in_order(records: Sequence[Record], segment: Segment) -> bool:

@@ -87,6 +87,8 @@ async def export(
             exporting = _Shard(log, writer, shard, since, until, progress)
             if EVENTS in topics:
                 added.append(await exporting.events())
+            elif since is not None or until is not None:
+                await exporting.find_range()
             if FACTS in topics:
                 added.append(await exporting.facts())
         return writer.finish(), added
@@ -129,18 +131,39 @@ class _Shard:
                     end = batch[len(kept)].offset
                     break
         self._check_reached()
-        if until is not None and until.last is not None:
-            self._end_cause = until.last.cause_offset
+        if until is not None:
+            had = self._writer.last_event(self._shard)
+            before = -1 if had is None else had.last_cause_offset
+            self._end_cause = before if until.last is None else until.last.cause_offset
         self._writer.cover(at, start, end)
         return Exported(EVENTS, self._shard, records, start, end, *((first_seq, self._order.seq) if records else ()))
+
+    async def find_range(self) -> None:
+        """Which facts a range of events has, where the events themselves are not exported."""
+        at: Partition = (EVENTS, self._shard)
+        _, end = await bounds(self._log, at)
+        since, until = self._since, self._until
+        if since is not None:
+            if self._writer.end_of((FACTS, self._shard)) is not None:
+                raise self._continued()
+            await self._begin(at, since, end)
+        if until is not None and until.seq is not None:
+            found = await self._first(at, end, lambda envelope: _has_reached(envelope, until))
+            if found is None:
+                raise OutsideLog(self._shard, f"event {until.seq}", "the log ends before it")
+            self._end_cause = envelope_of(found.value).cause_offset
+        elif until is not None:
+            behind = await self._first(at, end, lambda envelope: envelope.at_us > (until.at_us or 0))
+            self._end_cause = None if behind is None else envelope_of(behind.value).cause_offset - 1
+
+    def _continued(self) -> UnlikeExport:
+        why = f"it has some of shard {self._shard} already, which is continued, and --since was given"
+        return UnlikeExport(self._writer.directory, why)
 
     def _continue(self, at: Partition, start: int, first: int) -> None:
         """Go on behind what the directory has."""
         if self._since is not None:
-            raise UnlikeExport(
-                self._writer.directory,
-                f"it has events of shard {self._shard} already, which are continued, and --since was given",
-            )
+            raise self._continued()
         if first > start:
             raise UnlikeExport(
                 self._writer.directory,

@@ -48,7 +48,7 @@ PANELS: Final = (
     Panel("Mean wait of large actions", "seconds", _seconds("large", "mean_us")),
     Panel("Longest wait of all actions", "seconds", _seconds("waits", "max_us")),
     Panel("Mean wait of all actions", "seconds", _seconds("waits", "mean_us")),
-    Panel("Held idle", "core-seconds", lambda figures: figures["holds"]["held_idle_core_s"]),
+    Panel("Held idle", "core-seconds", lambda figures: figures["holds"] and figures["holds"]["held_idle_core_s"]),
     Panel("Cores in use", "percent", lambda figures: _percent(figures.get("utilisation"))),
 )
 
@@ -122,7 +122,8 @@ def _draw(axis: Axes, panel: Panel, answer: Answer, policies: Sequence[Answer]) 
     off = panel.of(answer["error"]["most"]) or 0.0
     recorded = panel.of(answer["policies"][0]) or 0.0
     below = [min(off, value) for value in values]  # no wait is below nothing
-    axis.axhline(recorded, color=_RECORD, linestyle="--", linewidth=1.4, label="as recorded")
+    # Unclipped: a record that held nothing lies on the axis.
+    axis.axhline(recorded, color=_RECORD, linestyle="--", linewidth=1.4, clip_on=False, zorder=3, label="as recorded")
     style = "o-" if names is None else "o"
     axis.errorbar(
         places,

@@ -115,6 +115,54 @@ def ended(read_side):
     return side
 
 
+LEARNT = Configured("main", '{"kind":"simple","hold":{"kind":"drain_time","after_s":0,"min_runs":1}}')
+
+
+def test_a_hold_by_drain_time_names_the_runs_it_waits_for_and_how_long_they_are_known_to_take(read_side):
+    side = read_side(
+        [
+            LEARNT,
+            connected("quick", 12_000),
+            queued("c1", 6_000, mnemonic="Compile"),
+            ActionFinished("main", "quick", 7, 7),
+            queued("c2", 6_000, mnemonic="Compile"),
+            queued("c3", 6_000, mnemonic="Compile"),
+            connected("near", 12_000, zone="a"),
+            queued("link", 5_000, mnemonic="Link", expected_duration_us=900_000_000),
+            connected("small", 1_000, zone="b"),
+            queued("big", 8_000),
+            ActionQueued("main", "s", canonical_requirements([("cpu_millis", "1000"), ("zone", "b")])),
+        ]
+    )
+    answer = side.json("explain", "hold")
+    assert answer["hold"]["endpoint"] == answer["story"]["made"]["endpoint"] == "quick"
+    (basis,) = answer["hold"]["basis"]
+    assert (basis["source"], basis["kind"], basis["samples"], basis["runs"]) == ("mnemonic", "Compile", 1, 2)
+    assert answer["story"]["made"]["basis"] == [basis]
+    assert answer["story"]["made"]["free_at_us"] == answer["hold"]["free_at_us"] == basis["last_end_us"]
+    for said in (side.run("explain", "hold").stdout, side.run("explain", "hold", "--now").stdout):
+        assert "chosen because it was expected to have room first" in said
+        assert "2 runs of Compile by " in said
+        assert "as the last 1 of its kind took" in said
+        assert "near (short of 8.3 %, expected to have room after 14m59s)" in said
+
+
+def test_a_hold_by_drain_time_that_nothing_is_known_for_says_that_the_shortfall_decided(read_side):
+    side = read_side(
+        [
+            LEARNT,
+            connected("near", 12_000, zone="a"),
+            queued("link", 5_000, mnemonic="Link"),
+            connected("small", 1_000, zone="b"),
+            queued("big", 8_000),
+            ActionQueued("main", "s", canonical_requirements([("cpu_millis", "1000"), ("zone", "b")])),
+        ]
+    )
+    said = side.run("explain", "hold").stdout
+    assert "how long its runs take was not known, so it was chosen for lacking least" in said
+    assert side.json("explain", "hold")["hold"]["basis"][0]["source"] == "unknown"
+
+
 @pytest.mark.parametrize("name", [[], ["big"], ["w1"], ["main"]])
 def test_a_hold_that_ended_is_told_by_operation_worker_or_instance(read_side, name):
     side = ended(read_side)

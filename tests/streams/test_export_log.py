@@ -170,6 +170,22 @@ async def test_damage_can_be_read_on_past_and_is_noted_once(tmp_path):
     assert [error.file.name for error in export.damage] == [Path(gone.file).name, Path(changed.file).name]
 
 
+async def test_what_a_broken_frame_still_gives_is_read_so_that_the_chain_says_where_it_broke(tmp_path):
+    log = await log_of(History(7).run(600))
+    await write_directory(log, tmp_path, {E0: log.records(E0)}, segment_bytes=1 << 20)
+    export = ExportLog(tmp_path, read_damaged=True)
+    (segment,) = export.manifest.segments
+    path = tmp_path / segment.file
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1  # in the middle of literals: the frame decodes, and its checksum differs
+    path.write_bytes(data)
+    found = await replay(export, 0)
+    assert found.damage is not None
+    assert 1 < found.damage.seq < segment.last_seq
+    assert found.events == found.damage.seq
+    assert [error.seqs for error in export.damage] == [(1, segment.last_seq)]
+
+
 async def test_an_export_that_was_not_finished_is_none_and_the_next_one_takes_its_files_away(tmp_path):
     log = await log_of(History(7).run(300))
     records = log.records(E0)

@@ -189,3 +189,36 @@ async def test_the_last_event_before_a_cut_is_followed_by_what_is_exported_next(
     assert await read_all(files, E0) == cluster.records(EVENTS)
     assert await read_all(files, F0) == cluster.records(FACTS)
     assert [type(event) for event in cluster.events()].count(e.OperationQueued) == 30
+
+
+@pytest.mark.parametrize("topics", [(EVENTS, FACTS), (FACTS,)], ids=["all", "facts"])
+async def test_facts_end_where_the_events_of_the_range_end(tmp_path, topics):
+    cluster = await recorded()
+    events = cluster.events()
+    first, last = events[20], events[40]
+    due = list(range(first.cause_offset, last.cause_offset + 1))
+    await export(cluster.log, tmp_path / "seq", shards=[0], topics=topics, since=Moment(seq=21), until=Moment(seq=41))
+    assert [record.offset for record in await read_all(ExportLog(tmp_path / "seq"), F0)] == due
+    times = Moment(at_us=first.at_us), Moment(at_us=last.at_us)
+    await export(cluster.log, tmp_path / "time", shards=[0], topics=topics, since=times[0], until=times[1])
+    assert [record.offset for record in await read_all(ExportLog(tmp_path / "time"), F0)] == due
+
+
+async def test_a_continued_export_takes_no_facts_behind_its_events(tmp_path):
+    cluster = await recorded()
+    await export(cluster.log, tmp_path, shards=[0], until=Moment(seq=20))
+    had = await read_all(ExportLog(tmp_path), F0)
+    _, added = await export(cluster.log, tmp_path, shards=[0], until=Moment(seq=10))
+    assert [one.records for one in added] == [0, 0]
+    assert await read_all(ExportLog(tmp_path), F0) == had
+
+
+async def test_facts_alone_are_continued_and_not_begun_again(tmp_path):
+    cluster = await recorded()
+    await export(cluster.log, tmp_path, shards=[0], topics=(FACTS,), until=Moment(seq=20))
+    with pytest.raises(UnlikeExport, match="since"):
+        await export(cluster.log, tmp_path, shards=[0], topics=(FACTS,), since=Moment(seq=3))
+    await export(cluster.log, tmp_path, shards=[0], topics=(FACTS,))
+    assert ExportLog(tmp_path).shards == ()
+    follower = await ExportLog(tmp_path).follow({F0: None})
+    assert await follower.end_offset(F0) == len(cluster.records(FACTS))

@@ -1,10 +1,23 @@
 """Moments: a seq or a time, read in one way everywhere."""
 
+import time
+from collections.abc import Iterator
+
 import pytest
 
 from streams.moments import BadMoment, Moment, parse_moment, time_of
 
 NOON_US = 1_772_366_400_000_000  # 2026-03-01T12:00:00Z
+
+
+@pytest.fixture
+def far_from_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine's own time is nine hours off."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def test_digits_are_a_seq():
@@ -21,6 +34,7 @@ def test_digits_are_a_seq():
         "2026-03-01T07:30-04:30",
     ],
 )
+@pytest.mark.usefixtures("far_from_greenwich")
 def test_a_time_may_have_an_offset_and_is_utc_without_one(text: str):
     assert parse_moment(text) == Moment(at_us=NOON_US)
 

@@ -11,6 +11,7 @@ import pytest
 
 from events import events as e
 from events.codec import decode_event, encode_event
+from events.reasons import HoldEnd
 from projections.position import take
 from projections.rows import MemoryRows
 from projections.story.history import Told
@@ -150,8 +151,8 @@ async def test_a_build_that_dies_at_any_write_is_gone_on_with(
     timeline.close()
 
 
-async def test_a_row_that_is_written_while_an_epoch_begins_is_in_neither_twice(log: MemoryLog, tmp_path: Path) -> None:
-    """Many epochs, and still each moment is found in its own."""
+async def test_each_moment_is_found_in_its_own_epoch(log: MemoryLog, tmp_path: Path) -> None:
+    """Though there are many."""
     timeline = await Timeline.open(log, 0, tmp_path, boundary_events=10, epoch_bytes=1)
     assert len({timeline._boundary_at(seq)[1] for seq in range(1, timeline.last_seq + 1)}) > 5
     assert_every_moment(timeline, await records(log))
@@ -283,9 +284,9 @@ async def test_a_damaged_log_is_indexed_up_to_the_damage(damage: str, values: li
             del broken[at]
         case "swapped":
             broken[at], broken[at + 1] = broken[at + 1], broken[at]
-        case "forged":  # with a right chain: a run that never was is accepted
+        case "forged":  # with a right chain: a hold expires for who never was, which is seen when half of it is folded
             before = decode_event(broken[at - 1])
-            forged = e.OperationAccepted(at + 1, before.at_us, before.cause_offset, 999_999, 7)
+            forged = e.HoldReleased(at + 1, before.at_us, before.cause_offset, "main", 999_999, "w", HoldEnd.EXPIRED, 7)
             broken[at] = encode_event(forged, 1, broken[at - 1][-16:])[0]
     log = await log_of(broken)
     for boundary_events in (10, 1_000):

@@ -44,12 +44,22 @@ def waits_of(meter: Meter) -> list[int]:
     return [meter.waited_us(row) for row in rows]
 
 
-def test_what_a_hold_would_have_done_is_what_a_simulation_with_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("policy", "settings"),
+    [
+        (Policy.HOLD, (f"hold.after_s={AFTER_S}",)),
+        (Policy.DRAIN_TIME, ("hold.kind=drain_time", f"hold.after_s={AFTER_S}")),
+        (Policy.EASY, ("hold.kind=backfill", f"hold.after_s={AFTER_S}")),
+    ],
+)
+def test_what_a_hold_would_have_done_is_what_a_simulation_with_it_does(
+    policy: Policy, settings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A record without hold, asked about one: the wait of each of some thousand jobs is that of the run with the hold."""
     _, events, facts = simulation(monkeypatch, farm(1, span_s=SPAN_S), Policy.NONE)
-    held, _, _ = simulation(monkeypatch, farm(1, span_s=SPAN_S), Policy.HOLD, after_s=AFTER_S)
+    held, _, _ = simulation(monkeypatch, farm(1, span_s=SPAN_S), policy, after_s=AFTER_S)
     record, recorded = recording(events, facts)
-    world = what_if(record, f"hold.after_s={AFTER_S}")
+    world = what_if(record, *settings)
     # The record ends with its last run; what the hold delays beyond it is not decided any more.
     modelled, simulated = waits_of(world.meter), waits(held)
     ended = {int(row.client_operation_id) for row in world.meter.unplaced()}
@@ -60,6 +70,15 @@ def test_what_a_hold_would_have_done_is_what_a_simulation_with_it_does(monkeypat
     assert modelled != waits_of(recorded)
     assert world.meter.holds_made == held.holds > 0
     assert world.comparison.divergence is not None
+
+
+def test_how_well_holds_are_known_is_not_claimed_where_none_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies = [(parse_setting("hold.after_s=10"),)]
+    for policy in (Policy.NONE, Policy.HOLD):
+        _, events, facts = simulation(monkeypatch, farm(1, span_s=300), policy, after_s=10)
+        error = answer_of(compare(*recording(events, facts), policies), longest=0)["error"]
+        for part in ("off", "chance", "most"):
+            assert (error[part]["holds"] is None) == (policy is Policy.NONE)
 
 
 def test_without_the_hold_large_actions_wait_longer_and_the_rest_less(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streams.cli.hold import policy_shown
+from streams.cli.hold import expectation, other_candidates, policy_shown
 from streams.cli.output import duration
 from streams.cli.telling.lines import Facts, cause, excluded, linked, named, nearest, plural
 from streams.moments import time_of
@@ -47,7 +47,8 @@ def hold_in_five_lines(story: Facts) -> list[str]:
     short = next(iter(made["why"]["waits"]["closest"]), None) if made["why"] is not None else None
     lacked = f": {nearest(short)}" if short is not None and short["short"] else ""
     running, others = made["worker"]["running"], max(0, len(made["candidates"]) - 1) + made["more_candidates"]
-    nearer = f"; {plural(others, 'other worker')} could have been held and had no more room" if others else ""
+    behind = "were expected to have room later" if made["free_at_us"] else "had no more room"
+    nearer = f"; {plural(others, 'other worker')} could have been held and {behind}" if others else ""
     return [
         f"{operation} had waited {duration(made['waited_us'])} for room that no worker had at once{lacked}.",
         f"Meanwhile{went} what came free went to later actions that ask for less; so {made['endpoint']} was held for it "
@@ -97,37 +98,16 @@ def _made(made: Facts, story: Facts) -> Iterator[str]:
             f"({item['free']} of {item['total']} free, {item['asked']} asked) and waited for {plural(worker['running'], 'run')}"
         )
     yield from (f"      {named(run)}, for {duration(run['ran_us'])} so far" for run in worker["longest_runs"])
-    yield from _expected(made)
+    yield from (f"    {line}" for line in expectation(made, made["at_us"]))
     yield from _choice(made)
 
 
-def _expected(choice: Facts) -> Iterator[str]:
-    """When the chosen worker was expected to have room, and what that follows from."""
-    if choice["free_after_us"] is None:
-        return
-    yield f"    it was expected to have room {_in(choice['free_after_us'])}"
-    for basis in choice["basis"]:
-        kind = f" of kind {basis['kind']}" if basis["kind"] else ""
-        yield f"      {plural(basis['runs'], 'run')}{kind}: {basis['reason']} ({plural(basis['samples'], 'recorded run')})"
-
-
 def _choice(made: Facts) -> Iterator[str]:
-    others = made["candidates"][1:]
-    if others or made["more_candidates"]:
-        names = ", ".join(_candidate(each) for each in others)
-        more = f"{made['more_candidates']} more" if made["more_candidates"] else ""
-        yield f"    could have been held instead: {' and '.join(part for part in (names, more) if part)}"
+    others = other_candidates(made, made["at_us"])
+    if others:
+        yield f"    could have been held instead: {others}"
     if made["excluded"]:
         yield f"    could not be held: {excluded(made['excluded'])}"
-
-
-def _candidate(each: Facts) -> str:
-    room = f", room {_in(each['free_after_us'])}" if each["free_after_us"] is not None else ""
-    return f"{each['endpoint']} (short of {each['shortfall_milli'] / 10:.1f} %{room})"
-
-
-def _in(after_us: int) -> str:
-    return f"in {duration(after_us)}" if after_us >= 0 else f"{duration(-after_us)} before"
 
 
 def _moves(moves: Sequence[Facts]) -> Iterator[str]:
@@ -138,7 +118,7 @@ def _moves(moves: Sequence[Facts]) -> Iterator[str]:
         )
         if move["because"] is not None:
             yield f"    {cause(move['because'])}"
-        yield from _expected(move)
+        yield from (f"    {line}" for line in expectation(move, move["at_us"]))
         yield from _choice(move)
 
 
