@@ -28,11 +28,7 @@ def held_worker(table: Table, instance: InstanceRow) -> dict[str, Any]:
         "endpoint": worker.endpoint,
         "standing": found.standing.name.lower(),
         "sentence": sentence(found.standing),
-        "short": [
-            {"name": name, "asked": asked, "free": found.remaining[name], "total": found.totals[name]}
-            for name, asked in standings.asked.items()
-            if name in found.remaining and found.remaining[name] < asked
-        ],
+        "short": found.short(standings.asked),
         "idle": [
             {"name": name, "amount": max(0, min(asked, found.remaining[name]))}
             for name, asked in standings.asked.items()

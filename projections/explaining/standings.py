@@ -6,6 +6,7 @@ The same rules as the core's, written plainly over rows; a test holds them again
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from events.config import AllocationStrategy
 from events.fitting import DECLINED_POOL, Demand, compile_demand
@@ -34,6 +35,20 @@ class Assessed:
     totals: Mapping[str, int]
     remaining: Mapping[str, int]
     shortfall_milli: int  # in thousandths of what it registered, over the minimums (H13)
+
+    def short(self, asked: Mapping[str, int]) -> list[dict[str, Any]]:
+        """Each minimum of which it has less left than is asked for, with the amounts: `lacks` is what is missing."""
+        return [
+            {
+                "name": name,
+                "asked": amount,
+                "free": self.remaining[name],
+                "total": self.totals[name],
+                "lacks": amount - self.remaining[name],
+            }
+            for name, amount in asked.items()
+            if name in self.remaining and self.remaining[name] < amount
+        ]
 
     @property
     def capable(self) -> bool:

@@ -64,18 +64,14 @@ def reasons(instance: InstanceRow, standings: Standings) -> list[Explanation]:
 
 
 def candidate(standings: Standings, each: Assessed) -> dict[str, Any]:
-    """A worker that could run it, and what it lacks: `short` names each minimum with what was asked and what is left."""
+    """A worker that could run it, and what it lacks: `short` names each minimum of it, with the amounts."""
     worker = each.worker
     return {
         "endpoint": worker.endpoint,
         "standing": each.standing.name.lower(),
         "sentence": sentence(each.standing),
         "shortfall_milli": each.shortfall_milli,
-        "short": [
-            {"name": name, "asked": asked, "free": each.remaining[name], "total": each.totals[name]}
-            for name, asked in standings.asked.items()
-            if each.remaining[name] < asked
-        ],
+        "short": each.short(standings.asked),
         "running": len(worker.running),
         "max_inflight": worker.max_inflight,
         "free_memory_kib": worker.free_memory_kib if worker.HasField("free_memory_kib") else None,

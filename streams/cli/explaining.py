@@ -161,7 +161,7 @@ def _candidate(each: Facts) -> str:
 
 def _short(short: Sequence[Facts]) -> str:
     return ", ".join(
-        f"{item['name']} {item['asked'] - item['free']} (asks {item['asked']}, {item['free']} of {item['total']} free)"
+        f"{item['name']} {item['lacks']} (asks {item['asked']}, {item['free']} of {item['total']} free)"
         for item in short
     )
 

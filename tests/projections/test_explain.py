@@ -103,7 +103,7 @@ def test_24_a_starved_action_names_the_head_the_overtakers_and_the_shortfall_of_
     assert waits["overtaken"]["running"] == 3
     (candidate,) = waits["closest"]
     assert candidate["endpoint"] == "W1"
-    assert candidate["short"] == [{"name": "cpu_millis", "asked": 8000, "free": 0, "total": 8000}]
+    assert candidate["short"] == [{"name": "cpu_millis", "asked": 8000, "free": 0, "total": 8000, "lacks": 8000}]
     assert counts(story, "b") == {"too_small": 1, "short": 1}
     said = words(story, "b")
     assert "W1: short of cpu_millis 8000 (asks 8000, 0 of 8000 free), runs 8" in said

@@ -63,7 +63,7 @@ def test_a_finished_operation_is_told_from_queued_to_its_end_with_who_overtook_a
     past = chapter(found, "overtaken")
     assert [each["client_operation_id"] for each in past["overtakers"]] == ["t0", "t1"]
     assert past["why"]["waits"]["closest"][0]["short"] == [
-        {"name": "cpu_millis", "asked": 8000, "free": 0, "total": 8000}
+        {"name": "cpu_millis", "asked": 8000, "free": 0, "total": 8000, "lacks": 8000}
     ]
     placed = chapter(found, "OperationDispatched")
     assert placed["room"]["operation"]["client_operation_id"] == "t1"

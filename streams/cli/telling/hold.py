@@ -94,7 +94,7 @@ def _made(made: Facts, story: Facts) -> Iterator[str]:
     worker = made["worker"]
     for item in worker["short"]:
         yield (
-            f"    it lacked {item['asked'] - item['free']} {item['name']} there "
+            f"    it lacked {item['lacks']} {item['name']} there "
             f"({item['free']} of {item['total']} free, {item['asked']} asked) and waited for {plural(worker['running'], 'run')}"
         )
     yield from (f"      {named(run)}, for {duration(run['ran_us'])} so far" for run in worker["longest_runs"])

@@ -155,7 +155,7 @@ def standing_then(why: Facts | None) -> list[str]:
 def nearest(each: Facts) -> str:
     """What a worker that could run it lacked."""
     lacked = " and ".join(
-        f"{item['asked'] - item['free']} {item['name']} ({item['free']} of {item['total']} free, {item['asked']} asked)"
+        f"{item['lacks']} {item['name']} ({item['free']} of {item['total']} free, {item['asked']} asked)"
         for item in each["short"]
     )
     return f"{each['endpoint']} lacked {lacked}; it ran {each['running']}"
