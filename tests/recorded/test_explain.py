@@ -160,3 +160,51 @@ def test_as_of_a_moment_in_between_the_hold_stands_and_has_no_end(recorded, expl
     assert answer["story"]["ended"] is None
     assert answer["worker"]["endpoint"] == truth.worker
     assert truth.worker in text
+
+
+def test_a_learnt_hold_says_when_room_was_expected_and_where_that_is_known_from(explain):
+    """The worker that lacked least was not held: what ran on the other one was known to be quick."""
+    (truth,) = [each for each in HELD if each.worker == "w3" and not each.closest]
+    answer, text = explain("hold", truth.operation)
+    chosen, *others = answer["story"]["made"]["candidates"]
+    assert chosen["endpoint"] == "w3"
+    assert min(each["shortfall_milli"] for each in others) < chosen["shortfall_milli"]
+    assert chosen["free_at_us"] < min(each["free_at_us"] for each in others)
+    assert re.search(r"expected to have room in .*\n .*kind quick: From the last runs with the same mnemonic", text), (
+        text
+    )
+
+
+def test_24_a_day_later_it_says_who_was_ahead_who_went_past_and_what_each_worker_lacked(recorded, explain):
+    """Why it waited then, by the code that says why it waits now."""
+    truth = HELD[0]
+    made = next(each for each in recorded.events if type(each).__name__ == "HoldMade")
+    answer, text = explain("operation", truth.operation, "--at", str(made.seq + 20))
+    waits = answer["waits"]
+    assert answer["operation"]["stage"] == "queued"
+    assert waits["place"] == 1
+    assert waits["closest"][0]["endpoint"] == truth.worker
+    assert [(one["name"], one["asked"], one["free"]) for one in waits["closest"][0]["short"]] == [
+        ("cpu_millis", 8000, 2000)
+    ]
+    assert sum(each["workers"] for each in waits["standings"]) == 8
+    assert truth.overtaken_by in text
+    assert f"{truth.worker} is held for" in text
+
+
+def test_30_a_placement_of_the_past_says_why_this_worker_and_not_the_others(explain):
+    truth = next(each for each in HELD if each.cause is Cause.ROOM_ELSEWHERE)
+    answer, text = explain("operation", truth.operation, "--at-placement")
+    assert answer["placed"]["endpoint"] == truth.placed_on
+    by_standing = {each["standing"]: each["workers"] for each in answer["waits"]["standings"]}
+    assert by_standing == {"room": 1, "short": 7}
+    assert re.search(rf"{truth.worker}: short of cpu_millis 7000", text), text
+
+
+def test_no_reason_is_empty_for_anything_that_ever_was_in_the_queue(recorded, explain):
+    """Finished, cancelled, requeued, declined, long forgotten: a story, and no line of it without words."""
+    for name in list(recorded.names.values())[::9]:
+        answer, text = explain("operation", name)
+        assert answer["story"]["stays"]
+        assert all(reason["sentence"] for reason in answer["reasons"])
+        assert not re.search(r": *(\[seq|$)", text, re.MULTILINE), text
