@@ -8,6 +8,7 @@ as long as the log saw it: one that ended in an outage of the log for longer tha
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from events.reasons import DurationSource
@@ -21,18 +22,22 @@ MOST_KINDS = 512
 STEP_BITS = 3
 """Steps to a doubling of time, as a power of two."""
 
-Kind = tuple[DurationSource, str]
-"""What the durations are of: by what the kind is named, and its name."""
+Kind = tuple[int, str]
+"""What the durations are of: by what the kind is named, a `DurationSource` as a plain number (an enum's hash takes longer than all the
+rest), and its name.
+"""
+
+MNEMONIC, TARGET, REQUIREMENT = map(int, (DurationSource.MNEMONIC, DurationSource.TARGET, DurationSource.REQUIREMENT))
 
 
 def kind_of(dispatch: "Dispatch") -> Kind:
     """The kind of action that runs."""
     operation = dispatch.operation
     if operation.mnemonic:
-        return DurationSource.MNEMONIC, operation.mnemonic
+        return MNEMONIC, operation.mnemonic
     if operation.target_id:
-        return DurationSource.TARGET, operation.target_id
-    return DurationSource.REQUIREMENT, str(dispatch.demand.requirement_id)
+        return TARGET, operation.target_id
+    return REQUIREMENT, str(dispatch.demand.requirement_id)
 
 
 def step_of(duration_us: int) -> int:
@@ -72,21 +77,32 @@ class Known:
 
 
 class _Window:
-    """The last runs of one kind: their steps, oldest first, and how many there are of each."""
+    """The last runs of one kind. Those that ended since somebody asked stand as they lasted: most are never asked for."""
 
-    __slots__ = ("counts", "known", "steps")
+    __slots__ = ("counts", "fresh_us", "known", "steps")
 
-    def __init__(self) -> None:
-        self.steps: deque[int] = deque()
-        self.counts: dict[int, int] = {}
-        self.known: Known | None = None  # derived; None: runs ended since
+    def __init__(self, last_runs: int) -> None:
+        self.fresh_us: deque[int] = deque(maxlen=last_runs)
+        self.steps: deque[int] = deque()  # of those before, oldest first
+        self.counts: dict[int, int] = {}  # how many there are of each step
+        self.known: Known | None = None  # derived from the counts
 
-    def forget_first(self) -> None:
-        step = self.steps.popleft()
-        if self.counts[step] == 1:
-            del self.counts[step]
-        else:
-            self.counts[step] -= 1
+    def settle(self, last_runs: int) -> None:
+        """Count what ended since the last time, and forget all but the last so many."""
+        if not self.fresh_us and len(self.steps) <= last_runs:
+            return
+        for duration_us in self.fresh_us:
+            step = step_of(duration_us)
+            self.steps.append(step)
+            self.counts[step] = self.counts.get(step, 0) + 1
+        self.fresh_us.clear()
+        while len(self.steps) > last_runs:
+            step = self.steps.popleft()
+            if self.counts[step] == 1:
+                del self.counts[step]
+            else:
+                self.counts[step] -= 1
+        self.known = None
 
 
 class Durations:
@@ -97,7 +113,7 @@ class Durations:
     def __init__(self, last_runs: int) -> None:
         self.last_runs = last_runs
         self._windows: dict[Kind, _Window] = {}  # that whose last run ended longest ago first
-        self._every: Known | None = None  # derived
+        self._every: Known | None = None  # derived; None: runs ended since
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Durations) and self.rows() == other.rows()
@@ -106,37 +122,41 @@ class Durations:
 
     def rows(self) -> tuple[tuple[Kind, tuple[int, ...]], ...]:
         """Everything remembered: the steps of each kind's last runs, oldest first; the kind whose last run ended longest ago first."""
-        return tuple((kind, tuple(window.steps)) for kind, window in self._windows.items())
+        return tuple((kind, tuple(window.steps)) for kind, window in self._settled())
 
     def add(self, kind: Kind, duration_us: int) -> None:
         """A run of this kind has ended after `duration_us`."""
-        window = self._windows.pop(kind, None)
+        windows = self._windows
+        window = windows.pop(kind, None)
         if window is None:
-            window = _Window()
-            if len(self._windows) >= MOST_KINDS:
-                del self._windows[next(iter(self._windows))]
-        self._windows[kind] = window
-        step = step_of(duration_us)
-        window.steps.append(step)
-        window.counts[step] = window.counts.get(step, 0) + 1
-        if len(window.steps) > self.last_runs:
-            window.forget_first()
-        window.known = self._every = None
+            window = _Window(self.last_runs)
+            if len(windows) >= MOST_KINDS:
+                del windows[next(iter(windows))]
+        windows[kind] = window
+        window.fresh_us.append(duration_us)
+        self._every = None
 
     def keep(self, last_runs: int) -> None:
         """Remember so many runs of each kind from now on."""
+        if last_runs == self.last_runs:
+            return
+        for _, window in self._settled():
+            window.fresh_us = deque(maxlen=last_runs)
+            window.settle(last_runs)
         self.last_runs = last_runs
-        for window in self._windows.values():
-            while len(window.steps) > last_runs:
-                window.forget_first()
-            window.known = None
         self._every = None
+
+    def _settled(self) -> Iterator[tuple[Kind, _Window]]:
+        for kind, window in self._windows.items():
+            window.settle(self.last_runs)
+            yield kind, window
 
     def of(self, kind: Kind) -> Known | None:
         """The durations of one kind; None where no run of it is remembered."""
         window = self._windows.get(kind)
         if window is None:
             return None
+        window.settle(self.last_runs)
         if window.known is None:
             window.known = Known(window.counts)
         return window.known
@@ -145,7 +165,7 @@ class Durations:
         """The durations of all kinds together."""
         if self._every is None:
             counts: dict[int, int] = {}
-            for window in self._windows.values():
+            for _, window in self._settled():
                 for step, count in window.counts.items():
                     counts[step] = counts.get(step, 0) + count
             self._every = Known(counts)

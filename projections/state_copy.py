@@ -49,7 +49,9 @@ class _Copying:
             if all(part is own for part, own in zip(parts, value, strict=True)):
                 return value
             return tuple(parts) if kind is tuple else kind(*parts)
-        if isinstance(value, dict | list | deque):
+        if isinstance(value, deque):
+            made: Any = deque(maxlen=value.maxlen)
+        elif isinstance(value, dict | list):
             made = kind()
         else:
             referred_to = kind.__hash__ is not None

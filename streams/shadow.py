@@ -240,6 +240,7 @@ class _Judging:
         end = await self._events.end_offset(self._events_at)
         while not stop.is_set() and await self._events.position(self._events_at) < end:
             await self._some(end)
+            await self._publish_if_due()
         caught_up = not stop.is_set()
         if caught_up:
             await self._finish()
@@ -258,9 +259,9 @@ class _Judging:
             if at_end:
                 # The end of the committed records is the end of a transaction, and no fact's events stand in two of them.
                 await self._finish()
-            due = self._monotonic_us() - self._published_us >= PROGRESS_US
-            if (due and self._redeciding.seq > self._published_seq) or (at_end and self._pending):
+            if at_end and self._pending:
                 await self._publish()
+            await self._publish_if_due()
         await self._publish()
 
     async def _at_end(self) -> bool:
@@ -356,6 +357,11 @@ class _Judging:
                 fields=",".join(one.fields) or None,
                 error=one.error or None,
             )
+
+    async def _publish_if_due(self) -> None:
+        """Say now and then how far this is, so that a restart has little to judge again."""
+        if self._monotonic_us() - self._published_us >= PROGRESS_US:
+            await self._publish()
 
     async def _publish(self) -> None:
         """Append what was found and how far this is, in one transaction. Nothing new: nothing is written."""

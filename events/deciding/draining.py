@@ -35,10 +35,10 @@ class Outlook(NamedTuple):
 def outlook(dispatch: Dispatch, durations: Durations, min_runs: int, now_us: int) -> Outlook:
     """When the run is expected to end: by its kind, its producer, or all kinds; a producer's expectation that has passed means now."""
     ran_us = now_us - dispatch.dispatched_at_us
-    kind = kind_of(dispatch)
+    source, name = kind = kind_of(dispatch)
     known = durations.of(kind)
     if known is not None and known.samples >= min_runs:
-        return Outlook(now_us + known.left_us(ran_us), *kind, known.samples)
+        return Outlook(now_us + known.left_us(ran_us), DurationSource(source), name, known.samples)
     expected_us = dispatch.operation.expected_duration_us
     if expected_us:
         return Outlook(max(now_us, dispatch.dispatched_at_us + expected_us), DurationSource.PRODUCER, "", 0)

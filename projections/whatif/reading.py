@@ -122,14 +122,15 @@ class Reading:
         record.facts += 1
         if type(fact) is f.Tick:
             self._ticked_us = at_us
-        if isinstance(fact, ANSWERS):
+        written_off = self._written_off.get(offset, "")
+        if isinstance(fact, ANSWERS) and not written_off:
             attempt = record.attempt_before(fact.dispatch_id, offset)
             record.answers += 1
             if attempt is not None and (attempt.instance, attempt.endpoint) == (fact.instance, fact.endpoint):
                 attempt.answers.append(Answer(at_us, offset, append_us, key, fact))
                 return
             fact = replace(fact, dispatch_id=record.foreign(fact.dispatch_id))
-        self._facts.append(Given(at_us, offset, append_us, key, fact, None, self._written_off.get(offset, "")))
+        self._facts.append(Given(at_us, offset, append_us, key, fact, None, written_off))
 
     def finish(self) -> Record:
         """The record, once every fact is in."""

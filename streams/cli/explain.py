@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from projections.story import asking
-from projections.story.history import History
 from streams.cli.explaining import hold_in_words, operation_in_words
-from streams.cli.histories import Asked, history_for, moment_in
+from streams.cli.histories import Asked, history_for
 from streams.cli.main import FAILED, NOT_FOUND, Failure
 from streams.cli.moments import MOMENT
 from streams.cli.output import emit, note, output_option, printable
@@ -24,6 +23,7 @@ from streams.cli.telling.worker import worker_told
 from streams.connection import NoBroker
 from streams.moments import Moment
 from streams.settings import DEFAULT_INSTANCE, Settings, load_settings
+from streams.timeline import Timeline
 from streams.views import Answer, NotInTable, NotReady, Views, ViewsUnreachable
 
 
@@ -138,7 +138,7 @@ async def _operation(settings: Settings, asked: Asked, name: str, at_placement: 
             return {**(present or {}), "story": None}
         if at_placement:
             return asking.placement_told(history, name, asked.instance)
-        told = asking.operation_told(history, name, asked.instance, moment_in(history, asked.at))
+        told = asking.operation_told(history, name, asked.instance, _seq(history, asked.at))
         return {**told, **(present or {})}
 
 
@@ -146,7 +146,7 @@ async def _hold(settings: Settings, asked: Asked, name: str | None, present: Ans
     async with _history(settings, asked, present) as history:
         if history is None:
             return {**(present or {}), "story": None, "other_holds": [], "more_holds": 0, "nobody_held": []}
-        seq = moment_in(history, asked.at)
+        seq = _seq(history, asked.at)
         where = asked.instance or DEFAULT_INSTANCE
         told = asking.hold_told(history, name, where, seq, anywhere=asked.instance is None)
         return {**told, **(present or {})}
@@ -155,12 +155,17 @@ async def _hold(settings: Settings, asked: Asked, name: str | None, present: Ans
 async def _worker(settings: Settings, asked: Asked, endpoint: str, since: Moment | None) -> Answer:
     async with _history(settings, asked, None) as history:
         assert history is not None, "without a present there is no other answer"
-        where, seq = asked.instance or DEFAULT_INSTANCE, moment_in(history, asked.at)
-        return asking.worker_told(history, endpoint, where, seq, moment_in(history, since))
+        where, seq = asked.instance or DEFAULT_INSTANCE, _seq(history, asked.at)
+        return asking.worker_told(history, endpoint, where, seq, _seq(history, since, first=True))
+
+
+def _seq(history: Timeline, moment: Moment | None, *, first: bool = False) -> int | None:
+    """The event that a moment stands for; None for none. Raises NoSuchMoment."""
+    return None if moment is None else history.seq_of(moment, first=first)
 
 
 @asynccontextmanager
-async def _history(settings: Settings, asked: Asked, present: Answer | None) -> AsyncIterator[History | None]:
+async def _history(settings: Settings, asked: Asked, present: Answer | None) -> AsyncIterator[Timeline | None]:
     """The history that is asked; None, said so, where there is no log and the present at least is known.
 
     Raises Failure for a name that means nothing in it.

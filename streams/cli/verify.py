@@ -24,6 +24,8 @@ from streams.topics import EVENTS
 from streams.verifying import Verified, verify
 
 SHOWN = 20
+WIDTH = 160
+"""Characters of an event in a table; JSON has all of it."""
 
 
 @click.command("verify")
@@ -157,6 +159,11 @@ def _divergence(one: Divergence) -> dict[str, Any]:
     }
 
 
+def _cut(text: str | None) -> str:
+    """What of an event stands in a table."""
+    return "-" if text is None else text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
 def _print(verified: Verified, report: dict[str, Any], rules: bool) -> None:
     audit, shard = verified.audit, verified.shard
     if report["findings"]:
@@ -164,8 +171,8 @@ def _print(verified: Verified, report: dict[str, Any], rules: bool) -> None:
             Column("seq", align="right"),
             Column("offset", align="right"),
             Column("rule"),
-            Column("expected"),
-            Column("found"),
+            Column("expected", show=_cut),
+            Column("found", show=_cut),
         ]
         more = report["finding_count"] - len(report["findings"])
         emit(report["findings"], "table", columns, footer=f"and {more} more" if more else "")
@@ -180,8 +187,8 @@ def _print(verified: Verified, report: dict[str, Any], rules: bool) -> None:
             Column("seq", align="right"),
             Column("difference"),
             Column("fact"),
-            Column("recorded"),
-            Column("decided"),
+            Column("recorded", show=_cut),
+            Column("decided", show=_cut),
         ]
         emit(report["redecided"]["divergences"], "table", columns)
     click.echo(f"shard {shard}: {_summary(verified)}")
@@ -221,7 +228,7 @@ def _summary(verified: Verified) -> str:
 def _facts_said(verified: Verified) -> str:
     audit = verified.audit
     if not verified.facts_kept:
-        return "without facts: none are given here, so what a fact itself caused is not held against it"
+        return "without facts: what a fact itself caused is not held against it"
     if audit.facts_from_seq is None:
         return "no fact was there: what facts themselves caused is not held against them"
     if audit.facts_from_seq > 2:

@@ -98,3 +98,22 @@ def test_past_the_most_kinds_the_one_goes_whose_last_run_ended_longest_ago():
     assert durations.of(named(1)) is None
     assert durations.of(named(0)).samples == 2
     assert durations.of(LINK).samples == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.booleans()), max_size=40))
+def test_what_is_remembered_does_not_depend_on_who_asks_when(told):
+    """Each is a number of runs that end, how many more are remembered from then on, and whether somebody asks."""
+    asked, unasked, last_runs = Durations(2), Durations(2), 2
+    ended: list[int] = []
+    for number, (runs, more, asks) in enumerate(told):
+        for duration_us in range(runs):
+            ended = [*ended, step_of(number + duration_us)][-last_runs:]
+            asked.add(LINK, number + duration_us)
+            unasked.add(LINK, number + duration_us)
+        if asks:
+            assert asked.of(LINK).samples == asked.of_all().samples == len(ended)
+        last_runs = 2 + more
+        ended = ended[-last_runs:]
+        asked.keep(last_runs)
+        unasked.keep(last_runs)
+    assert asked.rows() == unasked.rows() == (((LINK, tuple(ended)),) if told else ())

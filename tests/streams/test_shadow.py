@@ -170,6 +170,17 @@ async def test_a_shadow_that_starts_again_goes_on_behind_what_it_said(other_rule
     assert one.stats.judged.elections == 2
 
 
+async def test_a_long_way_to_the_end_is_said_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadow, "READ_AT_ONCE", 5)
+    monkeypatch.setattr(shadow, "PROGRESS_US", 0)
+    cluster = await decided(*numbered(12))
+    await judge(cluster)
+    seqs = [message.shadow_progress.seq for message in said(cluster, "shadow_progress")]
+    assert len(seqs) > 3
+    assert seqs == sorted(set(seqs))
+    assert seqs[-1] == len(cluster.events())
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_death_at_any_call_loses_and_doubles_no_divergence(
     when: When, other_rules: Callable[..., None], monkeypatch: pytest.MonkeyPatch

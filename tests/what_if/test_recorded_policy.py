@@ -6,6 +6,10 @@ import asyncio
 
 import pytest
 
+from events import facts as f
+from events.codec import decode_event
+from events.decide import RULES
+from events.events import LeaderElected
 from projections.whatif.comparing import answer_of, compare
 from projections.whatif.durations import Courses
 from projections.whatif.reading import Window
@@ -18,8 +22,16 @@ from streams.simulate.made import farm
 from streams.simulate.policies import Policy
 from streams.topics import EVENTS, FACTS, topic_table
 from streams.what_if.reading import read_record
-from tests.recorded.run import recorded_run
-from tests.what_if.records import RecordedHistory, recording, simulation
+from tests.recorded.run import RecordedRun, recorded_run
+from tests.stories.notation import accept, alive, connect, finish, queue
+from tests.stories.story import Story
+from tests.what_if.records import RecordedHistory, of_story, recording, simulation
+
+
+@pytest.fixture(scope="module")
+def run() -> RecordedRun:
+    """Made before a test has a loop of its own."""
+    return recorded_run()
 
 
 def replayed(record: Record, **named: bool) -> World:
@@ -64,8 +76,7 @@ def test_the_recorded_run_is_reproduced_with_every_answer_modelled(window: Windo
         assert unchanged[figure] == recorded[figure]
 
 
-async def test_facts_that_are_gone_are_made_again_from_their_events() -> None:
-    run = recorded_run()
+async def test_facts_that_are_gone_are_made_again_from_their_events(run: RecordedRun) -> None:
     log = MemoryLog()
     await log.ensure_topics(topic_table(1))
     writer = await log.open("w")
@@ -95,8 +106,42 @@ def test_a_simulated_farm_is_reproduced_with_every_answer_modelled(monkeypatch: 
     assert answer["error"]["most"] == answer["error"]["chance"]
 
 
-async def test_damage_in_the_log_is_named_and_not_read_past() -> None:
-    values = [record.value for record in recorded_run().log.records((EVENTS, 0))]
+@pytest.mark.parametrize("kind", [f.ActionQueued, f.ActionFinished])
+def test_a_fact_that_was_written_off_is_written_off_again(kind: type[f.Fact], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build that recorded it failed on it; this one would not. What was recorded is that it had no effect and parked its key."""
+    story = Story()
+    story.given(connect("w1", cpu=1), queue("a", cpu=1), accept("a"), alive(2))
+
+    def fail(step: object, fact: object) -> None:
+        raise ZeroDivisionError("a defect of that build")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(RULES, kind, fail)
+        story.given(queue("b", cpu=1) if kind is f.ActionQueued else finish("a"))
+    story.given(queue("c", cpu=1), alive(4))
+    record, _ = of_story(story)
+    assert [type(given.fact) for given in record.givens if given.written_off] == [kind]
+    world = replayed(record)
+    assert world.comparison.divergence is None
+    assert len(world.shard.parked_keys) == 1
+
+
+async def test_records_of_a_leader_that_had_been_replaced_are_passed_over(run: RecordedRun) -> None:
+    values = [record.value for record in run.log.records((EVENTS, 0))]
+    elections = [at for at, value in enumerate(values) if type(decode_event(value)) is LeaderElected]
+    assert len(elections) > 1
+    late = values[elections[-1] - 1]  # of the leader before, written once more behind the election
+    log = MemoryLog()
+    await log.ensure_topics(topic_table(1))
+    writer = await log.open("w")
+    at = elections[-1] + 1
+    await writer.append({(EVENTS, 0): [Outgoing(value) for value in (*values[:at], late, *values[at:])]})
+    found = await read_record(log, 0, "main", Window())
+    assert found.record.events == len(values)
+
+
+async def test_damage_in_the_log_is_named_and_not_read_past(run: RecordedRun) -> None:
+    values = [record.value for record in run.log.records((EVENTS, 0))]
     log = MemoryLog()
     await log.ensure_topics(topic_table(1))
     writer = await log.open("w")
