@@ -132,6 +132,11 @@ def queue_place(priority: int, time_us: int, operation_id: int) -> bytes:
     return sort_key(priority, time_us, operation_id).to_bytes(SORT_KEY_BYTES, "big")
 
 
+def operation_in(place: bytes) -> int:
+    """The operation in a place in the queue, or in the full key of one."""
+    return int.from_bytes(place[-5:], "big")
+
+
 def after_prefix(prefix: bytes) -> bytes:
     """The first key behind every key that begins with `prefix`; empty when there is none."""
     stripped = prefix.rstrip(b"\xff")
@@ -161,7 +166,7 @@ def readable(key: bytes) -> str:
             said = f"{instance}/{int.from_bytes(tail, 'big')}"
         case b"q":
             instance, tail = _split(rest)
-            said = f"{instance}/op-{int.from_bytes(tail[-5:], 'big')}"
+            said = f"{instance}/op-{operation_in(tail)}"
         case _:
             said = rest.decode(errors="replace")
     return f"shard {shard} {kind} {said}".rstrip()

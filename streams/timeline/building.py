@@ -66,6 +66,7 @@ class Builder:
             self.table = Table(self._changed, shard, kept_rows=KEPT_ROWS)
         except DecodeError as error:
             raise store.damage("read the position", error) from error
+        self._facts_position = self.table.shard.facts_position  # at the last boundary
 
     def take(self, records: Sequence[Record]) -> int:
         """Fold `records`, in order, and write at each boundary; returns how many were folded. `finish` writes the rest.
@@ -160,7 +161,7 @@ class Builder:
         batch: dict[bytes, bytes | None] = dict(self._entries)
         written = 0
         for key, row in changes.items():
-            if row is None and key[4:5] == keys.QUEUED and self._then.get(key) is None:
+            if row is None and key[4:5] == keys.QUEUED and not self._waited(key):
                 continue  # came and went since the last boundary, as most do that wait
             value = layout.NO_ROW if row is None else layout.ROW + row
             version = prefix + layout.escaped(key) + layout.END + then
@@ -172,11 +173,16 @@ class Builder:
         )
         batch[layout.POSITION] = self.position.to_bytes()
         self._store.write(batch)
+        self._facts_position = shard.facts_position
         self._since, self._entries = [], {}
         self._then.close()
         self._then = RowsThen(self._store, self.position.epoch, shard.seq)
         if self.position.written >= max(self._epoch_bytes, self.position.kept):
             self._begin_epoch()
+
+    def _waited(self, key: bytes) -> bool:
+        """Whether a place in the queue was taken at the last boundary. Most are of operations that came since, and need no look-up."""
+        return keys.operation_in(key) <= self._facts_position and self._then.get(key) is not None
 
     def _begin_epoch(self) -> None:
         """Copy every row into the next epoch. It begins with the position that says so; a copy that was cut off is made again."""

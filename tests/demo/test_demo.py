@@ -52,7 +52,9 @@ def test_the_demonstration_is_sound_on_a_real_kafka(kafka, tmp_path):
     assert found["broker"]["kind"] == "cluster"
     assert found["wall_s"] < 180
     assert "SIGKILL to the decider" in output
-    assert "the standby took over" in output or "the supervisor started the decider again" in output
+    # On a starved machine leadership may move once more than the kill makes it.
+    takers = ("the standby took over", "the supervisor started the decider again", "a decider took over")
+    assert any(taker in output for taker in takers)
     assert "nobody decided in between" in output
     assert "24 of 24 ran with exit code 0" in output
     why, _, rest = output.split("Why the longest wait was so long:\n")[1].partition(
