@@ -167,7 +167,7 @@ def _made(history: History, life: HoldTold) -> dict[str, Any]:
         "excluded": exclusions(made.excluded),
         "free_at_us": made.free_at_us or None,
         "free_after_us": made.free_at_us - made.at_us if made.free_at_us else None,
-        "basis": bases(made.basis),
+        "basis": _basis(made),
         "worker": worker,
         "why": why_then(history, made.operation_id, made.seq),
     }
@@ -218,6 +218,13 @@ def _candidates(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
     ]
 
 
+def _basis(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
+    return [
+        {**each, "last_end_after_us": each["last_end_us"] - event.at_us if each["last_end_us"] is not None else None}
+        for each in bases(event.basis)
+    ]
+
+
 def _moved(history: History, told: Told, from_us: int) -> dict[str, Any]:
     event = told.event
     assert isinstance(event, e.HoldMoved)
@@ -233,7 +240,7 @@ def _moved(history: History, told: Told, from_us: int) -> dict[str, Any]:
         "excluded": exclusions(event.excluded),
         "free_at_us": event.free_at_us or None,
         "free_after_us": event.free_at_us - event.at_us if event.free_at_us else None,
-        "basis": bases(event.basis),
+        "basis": _basis(event),
     }
 
 

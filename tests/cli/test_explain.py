@@ -138,7 +138,8 @@ def test_a_hold_by_drain_time_names_the_runs_it_waits_for_and_how_long_they_are_
     assert answer["hold"]["endpoint"] == answer["story"]["made"]["endpoint"] == "quick"
     (basis,) = answer["hold"]["basis"]
     assert (basis["source"], basis["kind"], basis["samples"], basis["runs"]) == ("mnemonic", "Compile", 1, 2)
-    assert answer["story"]["made"]["basis"] == [basis]
+    made = answer["story"]["made"]
+    assert made["basis"] == [{**basis, "last_end_after_us": basis["last_end_us"] - made["at_us"]}]
     assert answer["story"]["made"]["free_at_us"] == answer["hold"]["free_at_us"] == basis["last_end_us"]
     for said in (side.run("explain", "hold").stdout, side.run("explain", "hold", "--now").stdout):
         assert "chosen because it was expected to have room first" in said

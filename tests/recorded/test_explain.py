@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from events import events as e
 from streams.cli.main import main
 from streams.topics import EVENTS
+from tests.projections.stories import check_figures
+from tests.recorded.farm import FLEET
 from tests.recorded.run import SHARD, RecordedRun, recorded_run
 from tests.recorded.tampering import write_directory
 from tests.recorded.truths import Cause, Truth
@@ -58,7 +61,7 @@ def directory(recorded: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def explain(directory: Path):
-    """`headway explain …` on the directory: its JSON and its text."""
+    """`headway explain …` on the directory: its JSON and its text; each figure of the story stands in the JSON."""
 
     def run(*arguments: str) -> tuple[dict[str, Any], str]:
         told = []
@@ -66,7 +69,9 @@ def explain(directory: Path):
             done = CliRunner().invoke(main, ["explain", *arguments, "--file", str(directory), "-o", form])
             assert done.exit_code == 0, (done.output, done.exception)
             told.append(done.stdout)
-        return json.loads(told[0]), told[1]
+        answer = json.loads(told[0])
+        check_figures(answer, told[1].rpartition("\n\n")[2].splitlines())
+        return answer, told[1]
 
     return run
 
@@ -170,9 +175,9 @@ def test_a_learnt_hold_says_when_room_was_expected_and_where_that_is_known_from(
     assert chosen["endpoint"] == "w3"
     assert min(each["shortfall_milli"] for each in others) < chosen["shortfall_milli"]
     assert chosen["free_at_us"] < min(each["free_at_us"] for each in others)
-    assert re.search(r"expected to have room in .*\n .*kind quick: From the last runs with the same mnemonic", text), (
-        text
-    )
+    assert re.search(
+        r"expected to have room first, after .*\n +2 runs of quick by .*, as the last 2 of its kind took", text
+    ), text
 
 
 def test_24_a_day_later_it_says_who_was_ahead_who_went_past_and_what_each_worker_lacked(recorded, explain):
@@ -208,3 +213,20 @@ def test_no_reason_is_empty_for_anything_that_ever_was_in_the_queue(recorded, ex
         assert answer["story"]["stays"]
         assert all(reason["sentence"] for reason in answer["reasons"])
         assert not re.search(r": *(\[seq|$)", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize("endpoint", [*FLEET, "w9"])
+def test_a_worker_is_told_with_every_hold_on_it_and_all_that_it_ran(recorded, explain, endpoint: str):
+    story = explain("worker", endpoint)[0]["story"]
+    came = [chapter for chapter in story["chapters"] if chapter["event"] in ("HoldMade", "HoldMoved")]
+    mine = [truth for truth in HELD if endpoint in (truth.worker, *(move.to for move in truth.moves))]
+    assert {chapter["operation"]["client_operation_id"] for chapter in came} == {truth.operation for truth in mine}
+    ended = {
+        chapter["operation"]["client_operation_id"]: chapter["reason"]["reason"]
+        for chapter in story["chapters"]
+        if chapter["event"] == "HoldReleased"
+    }
+    assert ended == {truth.operation: truth.ending for truth in mine if truth.last_worker == endpoint}
+    assert sum(state["for_us"] for state in story["states"]) == story["span_us"]
+    given = [each for each in recorded.events if isinstance(each, e.OperationDispatched) and each.endpoint == endpoint]
+    assert story["ran"]["given"] == len(given)
