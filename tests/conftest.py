@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from streams.broker import BrokerSettings, bring_down, bring_up
 from streams.broker.probe import ask, split_address
@@ -22,6 +23,10 @@ from tests.container_engine import ContainerEngine, NoEngine, engine_for_tests
 
 # Before anything imports it, wherever that is: its assertions are the stories' own.
 pytest.register_assert_rewrite("tests.stories.story")
+
+# A busy machine is no finding: no example has a time limit.
+settings.register_profile("headway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("headway")
 
 _why_no_containers = pytest.StashKey[str]()
 

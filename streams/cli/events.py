@@ -7,7 +7,6 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from events.jsonform import event_to_json
 from streams.cli.output import emit_line, output_option, printable
 from streams.cli.source import file_option, opened
 from streams.event_tail import Tailed, last_seq, tail
+from streams.moments import time_of
 from streams.settings import load_settings
 
 ON_TOP = ("seq", "offset", "shard", "at_us", "cause_offset", "kind")
@@ -103,7 +103,7 @@ def _print(tailed: Tailed, output: str) -> None:
     if output == "json":
         emit_line(said)
         return
-    at = datetime.fromtimestamp(said["at_us"] / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = time_of(said["at_us"])
     click.echo(printable(f"{said['seq']:>8}  {at}  {said['kind']:<22}  {fields_shown(said)}".rstrip()))
 
 

@@ -43,7 +43,7 @@ NOUNS: dict[str, Noun] = {
     "decider": Noun("decider", "Run the decider of one or several shards."),
     "edges": Noun("edges", "Answer what the scheduler asks of the world: the action cache, other schedulers."),
     "events": Noun("events", "Read the event log."),
-    "explain": Noun("explain", "Say why an operation waits now, or what a hold is for."),
+    "explain": Noun("explain", "Say why: what an operation waited for, what a hold was for, what became of a worker."),
     "export": Noun("export", "Export the log into files that can be read without a broker."),
     "hold": Noun("hold", "List the workers that are held, and for whom."),
     "hints": Noun("hints", "Load resource hints: what actions of a kind have needed before."),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +13,7 @@ from streams.cli.changing import change, confirmed, wait_options
 from streams.cli.output import Column, duration, emit, note, output_option, show, size, watch_option
 from streams.cli.reading import views_option
 from streams.cli.tables import answer_age, answer_now_us, counted, pairs_shown, parse_operation
+from streams.moments import time_of
 from streams.settings import DEFAULT_INSTANCE, load_settings
 from streams.views import PAGE, Answer, Views
 
@@ -256,9 +256,7 @@ def _in_words(row: Row) -> Row:
         elif name == "argv":
             words[name] = " ".join(value)
         elif name.endswith("_at_us") or name == "queued_since_us":
-            words[name.removesuffix("_us")] = (
-                datetime.fromtimestamp(value / 1_000_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            )
+            words[name.removesuffix("_us")] = time_of(value)
         elif name.endswith("_us"):
             words[name.removesuffix("_us")] = duration(value)
         else:

@@ -145,11 +145,11 @@ def read_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Calla
         monkeypatch.setattr(source, "connected", log_of(rehearsal))
         rows, now_us = table_of(rehearsal)
         views = Views(ReadSideInMemory(rows, waiting=waiting, waited_s=waited_s), clock_us=lambda: now_us + 250_000)
-        return ReadSide(asyncio.run_coroutine_threadsafe(serve(views), loop).result(10))
+        return ReadSide(asyncio.run_coroutine_threadsafe(serve(views), loop).result(60))
 
     yield make
     for runner in runners:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    thread.join(60)
     loop.close()

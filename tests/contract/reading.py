@@ -6,7 +6,7 @@ import time
 
 from streams.log import Follower, Log, Partition, Record
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 async def read_all(log: Log, partition: Partition, *, committed: bool = True) -> list[Record]:

@@ -25,7 +25,7 @@ def test_the_example_tells_what_the_page_says(tmp_path):
             text=True,
             cwd=tmp_path,
             env=settings,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def environment(**more: str) -> dict[str, str]:
 def test_the_facts_of_the_decide_example_yield_what_the_text_says() -> None:
     (example,) = [block for block in blocks("sh") if "headway decide" in block]
     done = subprocess.run(
-        ["bash", "-c", example], capture_output=True, text=True, env=environment(), timeout=60, check=True
+        ["bash", "-c", example], capture_output=True, text=True, env=environment(), timeout=300, check=True
     )
     events = [json.loads(line) for line in done.stdout.splitlines()]
     last = events[-1]["cause_offset"]
@@ -55,7 +55,7 @@ def test_every_command_that_the_text_names_exists() -> None:
     for noun, verb in sorted(named):
         words = [noun] if not verb or noun in ("up", "decide", "replay") else [noun, verb]
         done = subprocess.run(
-            ["headway", *words, "--help"], capture_output=True, text=True, env=environment(), timeout=60, check=False
+            ["headway", *words, "--help"], capture_output=True, text=True, env=environment(), timeout=300, check=False
         )
         assert done.returncode == 0, f"headway {' '.join(words)}: {done.stderr}"
 

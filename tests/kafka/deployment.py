@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streams.broker.ports import free_ports
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 COMMAND = [sys.executable, "-m", "streams.cli.main"]
 
 
@@ -69,7 +69,7 @@ class Deployment:
             part.send_signal(signal.SIGTERM)
         for part in self.parts:
             try:
-                part.wait(30)
+                part.wait(DEADLINE_S)
             except subprocess.TimeoutExpired:
                 part.kill()
                 part.wait()

@@ -23,7 +23,7 @@ from streams.topics import EVENTS, topic_table
 from streams.views import Views
 from tests.projections.histories import History
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 class Shards:
@@ -104,7 +104,7 @@ class ReadSideProcess:
         """SIGTERM; the exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(15)
+        return self._process.wait(DEADLINE_S)
 
     def wait(self) -> int:
         """Until it ends by itself; the exit code."""

@@ -38,7 +38,7 @@ from tests.streams.deciding import (
     until,
 )
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 class Site:

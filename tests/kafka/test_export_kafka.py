@@ -19,6 +19,7 @@ from streams.kafka_log import KafkaLog
 from streams.log import Log
 from streams.topics import EVENTS, FACTS, topic_table
 from tests.contract.reading import read_all
+from tests.kafka.deployment import DEADLINE_S
 from tests.streams.deciding import configured, connected, decider, leading, queued, running, until
 
 E0, F0 = (EVENTS, 0), (FACTS, 0)
@@ -32,7 +33,7 @@ def headway(bootstrap: str, prefix: str, *arguments: str | Path, code: int = 0) 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -82,7 +82,7 @@ async def found(site: Site, floor: int) -> None:  # noqa: F811
     deadline = loop.time() + DEADLINE_S
     while len(await diverged(site)) < floor:
         assert loop.time() < deadline, f"{floor} divergences are not reached"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
 
 
 async def test_a_shadow_killed_in_between_says_everything_once_and_writes_nothing_else(site: Site) -> None:  # noqa: F811

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from projections.position import take
 from projections.rows import MemoryRows
 from projections.table import Table
 from streams.moments import time_of
+from streams.views import NotReady
 from tests.kafka.read_side import DEADLINE_S, ReadSideProcess, Shards
 
 pytestmark = pytest.mark.kafka
@@ -49,6 +51,17 @@ def queue_at(shards: Shards, seq: int) -> list[dict[str, Any]]:
     return list(answers.queue(table))
 
 
+def queue_then(process: ReadSideProcess, at: int | str) -> dict[str, Any]:
+    """The view of the queue as of a moment; asked again while the past is being indexed."""
+    until_s = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return process.views.get("/v1/queue", at=at, limit=10_000)
+        except NotReady:
+            assert time.monotonic() < until_s
+            time.sleep(0.2)
+
+
 def replay(process: ReadSideProcess, *arguments: object) -> dict[str, Any]:
     command = [sys.executable, "-m", "streams.cli.main", "replay", *map(str, arguments), "-o", "json"]
     done = subprocess.run(
@@ -63,7 +76,7 @@ async def test_views_and_replay_answer_as_of_a_moment_also_of_what_came_since_an
     await asyncio.to_thread(process.reaches, shards.seq())
     for seq in (120, shards.seq()):
         expected = queue_at(shards, seq)
-        answer = await asyncio.to_thread(process.views.get, "/v1/queue", at=seq, limit=10_000)
+        answer = await asyncio.to_thread(queue_then, process, seq)
         assert answer["operations"] == expected
         assert (await asyncio.to_thread(replay, process, "--at", seq, "--queue"))["queue"] == expected
     await shards.write(100)
@@ -72,7 +85,7 @@ async def test_views_and_replay_answer_as_of_a_moment_also_of_what_came_since_an
     await asyncio.to_thread(process.reaches, shards.seq())
     at_us = decode_event(shards.written[0][-20]).at_us
     seq = max(decode_event(value).seq for value in shards.written[0] if decode_event(value).at_us <= at_us)
-    answer = await asyncio.to_thread(process.views.get, "/v1/queue", at=time_of(at_us), limit=10_000)
+    answer = await asyncio.to_thread(queue_then, process, time_of(at_us))
     assert answer["as_of"] == [{"shard": 0, "seq": seq, "at_us": at_us}]
     assert answer["operations"] == queue_at(shards, seq)
     report = await asyncio.to_thread(replay, process, "--from", 200, "--to", time_of(at_us))

@@ -22,7 +22,7 @@ from streams.ownership import Role
 from streams.recovery import Fold
 from streams.topics import DEAD_LETTERS, EVENTS, FACTS, PLACEMENTS, topic_table
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 START_US = 1_700_000_000_000_000
 
 

@@ -20,6 +20,7 @@ from streams.shard_map import read_shard_map, write_shard_map
 from streams.ticker import TICK
 from streams.topics import EVENTS, FACTS
 from tests.streams.deciding import (
+    DEADLINE_S,
     Cluster,
     configured,
     connected,
@@ -134,7 +135,7 @@ async def test_a_decider_refuses_a_log_whose_import_was_interrupted(tmp_path):
     log = CrashingLog(after.log, Crash(0, "after", of="append"))
     with pytest.raises(ProcessDied):
         await import_log(ExportLog(tmp_path), log)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(OtherLog, match="headway import"):
             await decider(after.log).run(asyncio.Event())
 

@@ -26,7 +26,7 @@ from streams.store import Store
 from streams.topics import EVENTS, topic_table
 from tests.projections.histories import History
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 CLOSED = ("/v1/queue", "/v1/operations", "/v1/operations/op-1", "/v1/workers", "/v1/instances", "/v1/holds", "/v1/rows")
 LOCALITY = ("/locality/stats", "/locality/holders/" + "ab" * 32 + "-7")
 
@@ -209,7 +209,7 @@ async def test_stop_during_recovery_exits_cleanly(process: Process, values: list
         await asyncio.sleep(0.005)
     assert not tables.gate.is_open
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(running, 5.0)
+    await asyncio.wait_for(running, DEADLINE_S)
     assert not tables.gate.is_open
     with closing(Store.open(data_dir, **ids)) as store:
         assert store.dropped == {}

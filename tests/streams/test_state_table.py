@@ -28,7 +28,7 @@ from streams.state_table import StateTable
 from streams.topics import EVENTS, topic_table
 from tests.projections.histories import History
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture
