@@ -193,12 +193,17 @@ async def test_two_deciders_that_both_claim_never_both_append(site: Site) -> Non
             await leading(deciders[0])
             putting = asyncio.create_task(site.put(*(queued(f"a{number}") for number in range(500))))
             async with running(deciders[1]):
-                await leading(deciders[1])
+                # A commit that the claim cuts short may be answered with an error of the broker instead of a fence: its decider cannot
+                # know what became of it, opens the id again, and it is the other one that is fenced. One of the two leads either way.
+                await until(
+                    lambda: (
+                        sum(one.stats.fencings for one in deciders) > 0
+                        and {one.role for one in deciders} == {Role.LEADING, Role.FOLLOWING}
+                    )
+                )
                 await putting
-                await until(lambda: deciders[0].role is Role.FOLLOWING)
                 await site.all_decided()
-        assert deciders[0].stats.fencings == 1
-        await site.check()
+        assert len(events_of(await site.check(), e.LeaderElected)) >= 2
     finally:
         for one in deciders:
             await one._log.close()
