@@ -36,10 +36,11 @@ class NoSuchMoment(StreamError):
     code: ClassVar[str] = "no-such-moment"
     runbook: ClassVar[str] = "Past the log's end, or past damage in the log, which `headway replay` locates."
 
-    def __init__(self, shard: int, asked: str, seq: int, why: str) -> None:
+    def __init__(self, shard: int, asked: str, seq: int, damage: str = "") -> None:
+        why = f", as the log is damaged behind it: {damage}" if damage else ""
         super().__init__(
-            f"shard {shard} is known up to seq {seq}, and {asked} is asked for: {why}",
-            remedy="`headway events tail --last 1` shows the newest event; `headway replay` locates damage",
+            f"shard {shard} has no {asked}: its last event is seq {seq}{why}",
+            remedy="Name a moment up to that one; `headway replay` locates damage, in an export with the same --file",
         )
 
 

@@ -54,7 +54,7 @@ def reasons(instance: InstanceRow, standings: Standings) -> list[Explanation]:
         return [*found, Explanation.UNSATISFIABLE]
     if WorkerStanding.ROOM in seen:
         found.append(Explanation.ROOM)
-    if any(standing in LACKS_ROOM for standing in seen):
+    elif any(standing in LACKS_ROOM for standing in seen):
         found.append(Explanation.NO_ROOM)
     if WorkerStanding.HELD in seen:
         found.append(Explanation.WORKER_HELD)

@@ -294,8 +294,7 @@ class Timeline:
 
     def _check(self, seq: int, asked: str) -> None:
         if seq > self.last_seq:
-            why = f"the log is damaged behind it: {self.damage}" if self.damage else "it is the last event of the log"
-            raise NoSuchMoment(self.shard, asked, self.last_seq, why)
+            raise NoSuchMoment(self.shard, asked, self.last_seq, str(self.damage or ""))
 
     # -- building it ----------------------------------------------------------------------------------------------------------
 

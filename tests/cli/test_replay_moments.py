@@ -128,7 +128,7 @@ def test_what_was_not_there_is_not_found_and_the_moment_is_named(directory, reco
 def test_a_moment_past_the_end_is_not_found(directory, records):
     result = replay(directory, "--at", len(records) + 1)
     assert result.exit_code == 4
-    assert f"known up to seq {len(records)}" in result.stderr
+    assert f"its last event is seq {len(records)}" in result.stderr
 
 
 @pytest.mark.parametrize(("begin", "end"), [(1, 40), (101, 300), (57, 57)])
@@ -198,6 +198,7 @@ def test_nothing_is_written_into_an_export_and_a_changed_one_is_indexed_anew(dir
         ("--at", 3, "--from", 2),
         ("--at", 3, "--check"),
         ("--from", 3, "--check"),
+        ("--check",),
         ("--queue",),
         ("--at", "yesterday"),
     ],

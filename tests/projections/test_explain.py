@@ -155,6 +155,8 @@ def test_30_a_placement_says_which_other_workers_there_were_and_why_not_those():
     dispatched = story.last(e.OperationDispatched)
     assert dispatched.endpoint == "W2"
     waits = explain(story, "a", dispatched.seq - 1)["waits"]
+    said = [each["reason"] for each in explain(story, "a", dispatched.seq - 1)["reasons"]]
+    assert said == ["room"]  # not also that those that could run it have none
     assert [(each["endpoint"], each["standing"]) for each in waits["closest"]] == [("W2", "room"), ("W1", "short")]
     assert "W1: short of cpu_millis 1000 (asks 2000, 1000 of 4000 free), runs 1" in words(
         story, "a", dispatched.seq - 1

@@ -135,7 +135,7 @@ async def test_what_is_no_moment_and_one_that_is_not_there_are_refused(stage: St
     last = len(stage.records[0])
     refused = await ask("/v1/queue", at=last + 1, shard=0, status=404)
     assert refused["error"] == "no-such-moment"
-    assert f"known up to seq {last}" in refused["message"]
+    assert f"its last event is seq {last}" in refused["message"]
 
 
 async def test_what_was_written_since_is_known_when_it_is_asked_for(stage: Stage, ask: Asker) -> None:

@@ -216,7 +216,7 @@ async def test_a_moment_that_the_log_does_not_reach_is_refused(timeline: Timelin
     with pytest.raises(NoSuchMoment):
         timeline.seq_of(Moment(at_us=YEAR_2100_US), first=True)
     assert timeline.seq_of(Moment(at_us=YEAR_2100_US)) == timeline.last_seq
-    with pytest.raises(NoSuchMoment, match=f"known up to seq {timeline.last_seq}"):
+    with pytest.raises(NoSuchMoment, match=f"its last event is seq {timeline.last_seq}"):
         timeline.table_at(timeline.last_seq + 1)
 
 
