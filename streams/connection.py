@@ -23,7 +23,8 @@ class NoBroker(StreamError):
     def __init__(self, settings: Settings) -> None:
         super().__init__(
             f"no broker: HEADWAY_BOOTSTRAP_SERVERS is not set and none runs in {settings.home}",
-            remedy="Start one with `headway broker up` (or everything with `headway up`), or name a cluster",
+            remedy="Start one with `headway broker up` (or everything with `headway up`), or name a cluster; "
+            "commands that read history take --file DIR, a log exported before",
         )
 
 

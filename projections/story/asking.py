@@ -34,7 +34,7 @@ class NothingTold(LookupError):
         self.message, self.remedy, self.code = message, remedy, code
 
 
-NEAR = "`headway events tail --from-seq SEQ --limit 20` shows what happened around an event"
+NEAR = "`headway operation list` names those that are kept, `headway events tail` every event; both take --file DIR"
 
 
 def operation_told(history: History, name: str, instance: str | None, seq: int | None) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _hold_as_of(history: History, instance: str, identity: int | None, seq: int)
     table = history.table_at(seq)
     row = next(instance_rows(table, instance), None)
     if row is None:
-        raise NothingTold(f"instance {instance!r} is not in shard {history.shard} at seq {seq}", NEAR)
+        raise NothingTold(f"instance {instance!r} is not in shard {history.shard} at seq {seq}", f"`headway instance list` names them. {NEAR}")
     asked = None if identity is None else answers.find(table, identity)
     return {**explain_hold(table, row, asked), **stamp(history, seq)}
 

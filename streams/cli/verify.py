@@ -234,7 +234,7 @@ def _facts_said(verified: Verified) -> str:
     if audit.facts_from_seq > 2:
         return f"facts are there from seq {audit.facts_from_seq} on; what older ones caused is not held against them"
     return (
-        f"with all facts; {verified.waiting_facts} more wait to be decided"
+        f"with all facts; {verified.waiting_facts} more came after the last one that was decided"
         if verified.waiting_facts
         else "with all facts"
     )
