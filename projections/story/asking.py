@@ -173,7 +173,10 @@ def _hold_as_of(history: History, instance: str, identity: int | None, seq: int)
     table = history.table_at(seq)
     row = next(instance_rows(table, instance), None)
     if row is None:
-        raise NothingTold(f"instance {instance!r} is not in shard {history.shard} at seq {seq}", f"`headway instance list` names them. {NEAR}")
+        raise NothingTold(
+            f"instance {instance!r} is not in shard {history.shard} at seq {seq}",
+            f"`headway instance list` names them. {NEAR}",
+        )
     asked = None if identity is None else answers.find(table, identity)
     return {**explain_hold(table, row, asked), **stamp(history, seq)}
 
