@@ -104,7 +104,9 @@ def command(
     if (begin is not None or end is not None) and check:
         raise click.UsageError("--check compares the whole table, which goes with neither --from nor --to")
     if file is not None and check:
-        raise click.UsageError("--check compares the log with the table that was folded from it; an export (--file) has none")
+        raise click.UsageError(
+            "--check compares the log with the table that was folded from it; an export (--file) has none"
+        )
     if at is not None:
         asyncio.run(_at(shards, at, narrowed, limit, file, output))
     elif begin is not None or end is not None:
