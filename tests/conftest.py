@@ -7,6 +7,7 @@ can end it when pytest was killed.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -65,6 +66,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if reason is not None:
         terminalreporter.section("CONTAINER TESTS DID NOT RUN", red=True)
         terminalreporter.line(reason)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """Undo what a command that ran in this process set: its level would silence what later tests wait to be said."""
+    named = [logging.getLogger(), logging.getLogger("aiokafka")]
+    levels, handlers = [logger.level for logger in named], named[0].handlers[:]
+    yield
+    for logger, level in zip(named, levels, strict=True):
+        logger.setLevel(level)
+    named[0].handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")
