@@ -4,7 +4,9 @@ from projections.verify.case import Case
 from projections.verify.catalogue import BUDGETS, KILLED
 from projections.verify.rows import Op, Run, Worker
 from proto.gen.headway.v1 import reasons_pb2 as r
+from proto.gen.headway.v1.common_pb2 import ResourceUsage
 
+NO_USAGE = ResourceUsage()
 FAILED_EXIT_CODE = -178
 
 
@@ -28,6 +30,7 @@ def stops(
         endpoint="" if run is None else run.worker.endpoint,
         stdout_tail=b"",
         stderr_tail=b"",
+        usage=NO_USAGE,
         **said,
     )
 

@@ -217,11 +217,14 @@ def _print(verified: Verified, report: dict[str, Any], rules: bool) -> None:
 
 def _summary(verified: Verified) -> str:
     audit = verified.audit
-    ending = (
-        "everything follows"
-        if not audit.findings
-        else f"{len(audit.findings)} findings, the first at seq {audit.findings[0].seq}"
-    )
+    if audit.findings:
+        ending = f"{len(audit.findings)} findings, the first at seq {audit.findings[0].seq}"
+    elif audit.damage is not None or verified.damaged_files:
+        ending = "what could be read of it follows; the log is damaged"
+    elif audit.events:
+        ending = "everything follows"
+    else:
+        ending = "nothing is recorded"
     return f"{audit.events} events of {audit.facts} facts judged, {verified.events_per_s} events/s: {ending}"
 
 

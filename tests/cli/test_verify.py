@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,16 @@ def test_a_changed_byte_in_a_file_is_read_past_and_found(sound, tmp_path):
     assert file.name in shard["damaged_files"][0]
     assert shard["damage"]["rule"] in ("sequence", "chain", "readable")
     assert shard["events"] > 0
+
+
+def test_a_file_that_is_cut_short_is_never_said_to_follow(sound, tmp_path):
+    shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
+    for file in tmp_path.glob("*events*/*.zst"):
+        file.write_bytes(file.read_bytes()[:1000])
+    result = run("--file", tmp_path, "--no-redecide")
+    assert result.exit_code == 3
+    assert "everything follows" not in result.stdout
+    assert "the log is damaged" in result.stdout
 
 
 def test_facts_that_are_gone_are_said_and_the_rest_is_judged(tmp_path):

@@ -84,6 +84,7 @@ FORGERIES: list[tuple[str, str, Pick, Forge]] = [
     ("clients", "client_left", lambda p: p.reason == 2, raised("silent_us")),
     ("answers", "cache_answered", any_one, put("message", lambda _: "forged")),
     ("cancelled", "operation_finished", lambda p: p.outcome == 5 and not p.dispatch_id, put("exit_code", lambda _: 1)),
+    ("cancelled", "operation_finished", lambda p: p.outcome == 5, lambda p: setattr(p.usage, "peak_memory_kib", 1)),
     ("forgotten", "operations_forgotten", any_one, put("through_seq", lambda seq: seq - 1)),
     ("current", "operation_accepted", any_one, raised("dispatch_id")),
     ("ended", "operation_finished", lambda p: p.outcome == 1, raised("exit_code")),
