@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from events import facts as f
 from events.config import canonical_config
 from projections.whatif.decisions import Divergence
 from projections.whatif.durations import Courses, Source
-from projections.whatif.figures import Figures, Grouping, asks, distance, figures_of, grouping_of
+from projections.whatif.figures import Figures, Grouping, asks, distance, figures_of, grouping_of, left_out_of
 from projections.whatif.meter import Meter
 from projections.whatif.record import Record
 from projections.whatif.setting import BadSetting, Setting, changed_if_valid
@@ -22,6 +22,8 @@ EXCHANGED: Final = "exchanged"
 CHANGED: Final = "changed"
 CHECKS: Final = 2
 """Histories under the unchanged policy that say what the model gets wrong."""
+LEFT_OUT_TOLD: Final = 20
+"""Of so many of the operations that are left out, who they are is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,17 @@ def compare(
 def answer_of(compared: Compared, *, longest: int, operation_id: int | None = None) -> dict[str, Any]:
     """All of it as JSON values. `error` is how far the checks are from the record, in the shape of the figures: `off` that of the unchanged
     history, `chance` that of the exchanged one, `most` the larger of both for each figure; `holds` is None where the policy that was in
-    force held nothing. It stands beside every policy.
+    force held nothing. It stands beside every policy. `left_out`: how many operations are in no figure of waits, as no connected worker
+    could run them at any time in any history, and who the first of them are.
 
     Args:
         longest: for how many of the longest waits of the record each history's wait is told.
         operation_id: the operation that is asked about.
     """
     record, recorded = compared.record, compared.recorded
-    grouping = grouping_of(recorded)
+    histories = (compared.unchanged, compared.exchanged, *compared.changed)
+    left_out = left_out_of(recorded, [history.meter for history in histories])
+    grouping = grouping_of(recorded, left_out)
     base = figures_of(recorded, grouping)
     checks = [figures_of(check.meter, grouping) for check in (compared.unchanged, compared.exchanged)]
     error: dict[str, Any] = {
@@ -99,10 +104,10 @@ def answer_of(compared: Compared, *, longest: int, operation_id: int | None = No
         for part in error.values():
             part["holds"] = None
     error["most_by_class"] = _by_class(base, checks)
-    histories = (compared.unchanged, compared.exchanged, *compared.changed)
     rows = [{"policy": RECORDED, "set": [], **base}]
     rows += [_row(history, grouping, error) for history in histories]
-    told = sorted(recorded.waits.values(), key=lambda row: (-recorded.waited_us(row), row.operation_id))
+    counted = [row for row in recorded.waits.values() if row.operation_id not in left_out]
+    told = sorted(counted, key=lambda row: (-recorded.waited_us(row), row.operation_id))
     return {
         "instance": recorded.instance,
         "window": {
@@ -119,8 +124,12 @@ def answer_of(compared: Compared, *, longest: int, operation_id: int | None = No
         "error": error,
         "each": _each(recorded, compared.unchanged.meter),
         "policies": rows,
-        "longest": [_operation(compared, row.operation_id) for row in told[:longest]],
-        "operation": None if operation_id is None else _operation(compared, operation_id),
+        "left_out": {
+            "operations": len(left_out),
+            "told": [_operation(compared, operation_id, left_out) for operation_id in sorted(left_out)[:LEFT_OUT_TOLD]],
+        },
+        "longest": [_operation(compared, row.operation_id, left_out) for row in told[:longest]],
+        "operation": None if operation_id is None else _operation(compared, operation_id, left_out),
     }
 
 
@@ -199,8 +208,10 @@ def _each(recorded: Meter, unchanged: Meter) -> dict[str, int]:
     }
 
 
-def _operation(compared: Compared, operation_id: int) -> dict[str, Any]:
-    """One operation's wait in every history; None where it was not queued there (it joined another)."""
+def _operation(compared: Compared, operation_id: int, left_out: Collection[int]) -> dict[str, Any]:
+    """One operation's wait in every history; None where it was not queued there (it joined another). `..._open`: it waits at the window's
+    end, and its wait is the least it can be. `could_run`: whether some connected worker could have run it in any of them.
+    """
     row = compared.recorded.waits[operation_id]
     instance = compared.recorded.instance
     return {
@@ -212,4 +223,9 @@ def _operation(compared: Compared, operation_id: int) -> dict[str, Any]:
         "unchanged_us": compared.unchanged.meter.wait_us(operation_id),
         "exchanged_us": compared.exchanged.meter.wait_us(operation_id),
         "changed_us": [history.meter.wait_us(operation_id) for history in compared.changed],
+        "recorded_open": row.since_us is not None,
+        "unchanged_open": compared.unchanged.meter.waits_still(operation_id),
+        "exchanged_open": compared.exchanged.meter.waits_still(operation_id),
+        "changed_open": [history.meter.waits_still(operation_id) for history in compared.changed],
+        "could_run": operation_id not in left_out,
     }

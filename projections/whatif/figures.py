@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,23 +25,38 @@ Figures = dict[str, Any]
 class Grouping:
     """Which operations are compared apart from the others, drawn from the record once and for every history the same.
 
-    `large_from_millis` None: all ask for about the same, none is large. `classes` are canonical requirements, the largest first.
+    `large_from_millis` None: all ask for about the same, none is large. `classes` are canonical requirements, the largest first. `left_out`
+    are operations whose waits count nowhere: no policy had a worker for them, so their waits say nothing of policies.
     """
 
     large_from_millis: int | None
     classes: tuple[bytes, ...]
+    left_out: Collection[int] = ()
 
 
-def grouping_of(recorded: Meter) -> Grouping:
-    """The grouping that suits what was recorded."""
-    demands = sorted(row.cpu_millis for row in recorded.waits.values())
+def left_out_of(recorded: Meter, others: Sequence[Meter]) -> set[int]:
+    """The operations that no connected worker could run at any time while they waited, in the record and in every other history."""
+    never = {operation_id for operation_id, row in recorded.waits.items() if row.could_run is False}
+    for other in others:
+        never -= {
+            operation_id
+            for operation_id in never
+            if operation_id in other.waits and other.waits[operation_id].could_run
+        }
+    return never
+
+
+def grouping_of(recorded: Meter, left_out: Collection[int] = ()) -> Grouping:
+    """The grouping that suits what was recorded, without what is left out."""
+    rows = [row for row in recorded.waits.values() if row.operation_id not in left_out]
+    demands = sorted(row.cpu_millis for row in rows)
     threshold = LARGE * max(demands[(len(demands) - 1) // 2], 1) if demands else 0
     largest = demands[-1] if demands else 0
-    counted: Counter[bytes] = Counter(row.asked for row in recorded.waits.values())
+    counted: Counter[bytes] = Counter(row.asked for row in rows)
     kept = [asked for asked, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:CLASSES_TOLD]]
-    cpu = {row.asked: row.cpu_millis for row in recorded.waits.values()}
+    cpu = {row.asked: row.cpu_millis for row in rows}
     kept.sort(key=lambda asked: (-cpu[asked], asked))
-    return Grouping(threshold if demands and largest >= threshold else None, tuple(kept))
+    return Grouping(threshold if demands and largest >= threshold else None, tuple(kept), left_out)
 
 
 def figures_of(meter: Meter, grouping: Grouping) -> Figures:
@@ -49,12 +64,13 @@ def figures_of(meter: Meter, grouping: Grouping) -> Figures:
 
     * `waits`, `large`, `classes[]`: how many `operations`, and of how long they stood in the queue `mean_us`, `p50_us`, `p95_us` (nearest
       rank), `max_us`. What was cancelled as it waited counts until then, and what waits at the end (`unplaced`) until the end. `large` is
-      None without any.
+      None without any. What the grouping leaves out is in none of them; the `unplaced` beside them counts it.
     * `utilisation`: charged by offered core-time; None where no worker offered any.
     * `holds`: `made`, `moved`, `no_candidate`, `ended` by reason, `held_us`, and `held_idle_core_s`, the integral of what held workers
       kept free.
     """
-    waited = [(row, meter.waited_us(row)) for row in meter.waits.values()]
+    rows = meter.waits.values()
+    waited = [(row, meter.waited_us(row)) for row in rows if row.operation_id not in grouping.left_out]
     by_class: dict[bytes, list[tuple[Waited, int]]] = {asked: [] for asked in grouping.classes}
     for pair in waited:
         if pair[0].asked in by_class:
@@ -66,7 +82,7 @@ def figures_of(meter: Meter, grouping: Grouping) -> Figures:
         if large is None
         else {"from_cpu_millis": large, **_waits([pair for pair in waited if pair[0].cpu_millis >= large])},
         "classes": [{"asks": asks(asked), **_waits(pairs)} for asked, pairs in by_class.items()],
-        "unplaced": sum(row.since_us is not None for row, _ in waited),
+        "unplaced": len(meter.unplaced()),
         "utilisation": round(meter.busy_millis_us / meter.offered_millis_us, 6) if meter.offered_millis_us else None,
         "holds": {
             "made": meter.holds_made,

@@ -16,7 +16,8 @@ CPU = "cpu_millis"
 class Waited:
     """How long one operation stood in the queue, all its attempts together.
 
-    `since_us` is when it was last queued, None while it is not. Times are microseconds.
+    `since_us` is when it was last queued, None while it is not. Times are microseconds. `could_run` says whether some connected worker,
+    busy or idle, could have run it at some time while it waited; None: it never waited beside a worker.
     """
 
     operation_id: int
@@ -26,6 +27,7 @@ class Waited:
     since_us: int | None
     wait_us: int = 0
     dispatches: int = 0
+    could_run: bool | None = None
 
     def leave_queue(self, at_us: int) -> None:
         """It does not wait any more."""
@@ -60,6 +62,10 @@ class Meter:
     _busy: int = 0
     _held_free: int = 0
     _holding: bool = False
+    _unjudged: dict[int, Waited] = field(
+        default_factory=dict
+    )  # waiting, and not yet known whether any worker could run them
+    _never: dict[int, Waited] = field(default_factory=dict)  # waiting, and no connected worker could so far
 
     def begin(self, shard: Shard) -> None:
         """Start from a state: what waits and runs there counts from here on, waits from when they began."""
@@ -71,6 +77,7 @@ class Meter:
             if operation.stage is not Stage.FINISHED and operation.operation_id not in self.waits:
                 queued = operation.stage is Stage.QUEUED
                 self._add(shard, operation.operation_id, operation.queued_since_us if queued else None)
+                self.waits[operation.operation_id].could_run = None if queued else True
         for endpoint in instance.workers:
             self._weigh(instance, endpoint)
         self._note_hold(instance)
@@ -90,6 +97,8 @@ class Meter:
             changed |= self._take(event, shard, instance)
         if changed:
             self._note_hold(instance)
+        if self._unjudged and instance.workers:
+            self._judge(shard, instance)
 
     def finish(self, shard: Shard, at_us: int) -> None:
         """The history ends at `at_us`; what still waits has waited until then."""
@@ -103,6 +112,11 @@ class Meter:
     def unplaced(self) -> list[Waited]:
         """What waits at the end."""
         return [row for row in self.waits.values() if row.since_us is not None]
+
+    def waits_still(self, operation_id: int) -> bool:
+        """Whether an operation waits at the end, so that its wait is only the least it can be."""
+        row = self.waits.get(operation_id)
+        return row is not None and row.since_us is not None
 
     def wait_us(self, operation_id: int) -> int | None:
         """How long an operation waited, until the end where it still does; None where it was not queued in this history."""
@@ -135,6 +149,7 @@ class Meter:
                     return False
                 row.leave_queue(event.at_us)
                 row.dispatches += 1
+                row.could_run = True
                 self._weigh(instance, event.endpoint)
             case e.OperationRequeued():
                 row = self.waits.get(event.operation_id)
@@ -152,6 +167,10 @@ class Meter:
                 row = self.waits.get(event.operation_id)
                 if row is not None:
                     row.leave_queue(event.at_us)
+                    row.could_run = True
+            case e.DemandSatisfiable() if event.instance == self.instance:
+                self._judge_again()
+                return False
             case e.HoldMade() if event.instance == self.instance:
                 self.holds_made += 1
             case e.HoldMoved() if event.instance == self.instance:
@@ -162,8 +181,11 @@ class Meter:
             case e.HoldNoCandidate() if event.instance == self.instance:
                 self.no_candidate += 1
             case e.DispatchSettled() | e.WorkerAdmitted() | e.WorkerDisconnected() if event.instance == self.instance:
+                if not instance.workers:  # an empty fleet forgets what it could not run (X5)
+                    self._judge_again()
                 self._weigh(instance, event.endpoint)
             case e.Configured() if event.instance == self.instance:
+                self._judge_again()
                 for endpoint in {**self._workers, **instance.workers}:
                     self._weigh(instance, endpoint)
             case _:
@@ -177,7 +199,29 @@ class Meter:
         pools = shard.instances[operation.instance].pools
         asked = shard.requirements[operation.asked_requirement_id or operation.requirement_id]
         cpu = next((amount for pool, amount in operation.demand.amounts if pools[pool] == CPU), 0)
-        self.waits[operation_id] = Waited(operation_id, operation.client_operation_id, asked, cpu, since_us)
+        row = Waited(operation_id, operation.client_operation_id, asked, cpu, since_us)
+        self.waits[operation_id] = row
+        if since_us is not None:
+            self._unjudged[operation_id] = row
+
+    def _judge(self, shard: Shard, instance: Instance) -> None:
+        """Take over what the core says of demands: it judges each one beside a fleet, at the end of the fact (X2-X5)."""
+        unjudged, self._unjudged = self._unjudged, {}
+        for operation_id, row in unjudged.items():
+            operation = shard.operations.get(operation_id)
+            if operation is None or row.could_run or operation.stage is Stage.FINISHED:
+                continue
+            if operation.stage is not Stage.QUEUED:  # the cache is asked first
+                self._unjudged[operation_id] = row
+                continue
+            row.could_run = operation.requirement_id not in instance.unsatisfiable
+            if not row.could_run:
+                self._never[operation_id] = row
+
+    def _judge_again(self) -> None:
+        """What no worker could run so far may be runnable now."""
+        self._unjudged |= self._never
+        self._never = {}
 
     def _weigh(self, instance: Instance, endpoint: str) -> None:
         """Take over what a worker offers and what of it is taken."""

@@ -107,9 +107,10 @@ def command(
     Figures of the changed policies come with the model's own error, ± the most by which it misses the record under the policy that was in
     force: with runs as long as recorded, and with the lengths of runs exchanged among those of a kind.
     """
+    _check_order(begin, end)
     check_plots(plots)
     policies = [(*settings, each) for each in sweep] if sweep else [settings] if settings else []
-    recording = asyncio.run(_read(file, instance, begin, end))
+    recording, others = asyncio.run(_read(file, instance, begin, end))
     record, recorded = recording.record, recording.meter
     operation_id = None if operation is None else _operation(recorded, operation)
     try:
@@ -119,7 +120,7 @@ def command(
             compared = compare(record, recorded, policies, told=told)
     except (BadSetting, InvalidConfiguration) as error:
         raise click.UsageError(str(error).removeprefix(f"{error.code}: ")) from error
-    answer = answer_of(compared, longest=longest, operation_id=operation_id)
+    answer = answer_of(compared, longest=longest, operation_id=operation_id) | {"other_instances": others}
     if output == "json":
         emit(answer, output)
     else:
@@ -130,7 +131,19 @@ def command(
             note(f"plotted into {path}")
 
 
-async def _read(file: Path | None, instance: str | None, begin: Moment | None, end: Moment | None) -> Recording:
+def _check_order(begin: Moment | None, end: Moment | None) -> None:
+    """A window that ends before it begins is refused, where both are of a kind. Raises click.UsageError."""
+    if begin is None or end is None:
+        return
+    for first, last in ((begin.seq, end.seq), (begin.at_us, end.at_us)):
+        if first is not None and last is not None and first > last:
+            raise click.UsageError(f"--from {begin} lies after --to {end}: name the earlier one as --from")
+
+
+async def _read(
+    file: Path | None, instance: str | None, begin: Moment | None, end: Moment | None
+) -> tuple[Recording, list[str]]:
+    """The recording, and which other instances the log has where none was named."""
     async with opened(load_settings(), file, client_id="headway-what-if") as log:
         shards = (await read_shard_map(log)).shards
         named = instance or _default(shards)
@@ -149,7 +162,7 @@ async def _read(file: Path | None, instance: str | None, begin: Moment | None, e
     if not recording.record.events:
         record = recording.record
         raise EmptyWindow(shard, record.last_seq, time_of(record.last_at_us))
-    return recording
+    return recording, [] if instance else sorted(name for name in shards if name != named)
 
 
 def _default(shards: Any) -> str:

@@ -11,6 +11,8 @@ from streams.cli.output import Column, duration, emit, printable
 from streams.moments import time_of
 
 CLASSES_SHOWN: Final = 8
+LEFT_OUT_NAMED: Final = 3
+INSTANCES_NAMED: Final = 8
 POLICIES_BESIDE: Final = 4
 """Up to so many changed policies the waits of single operations and classes stand side by side."""
 
@@ -36,6 +38,8 @@ def print_answer(answer: Answer) -> None:
         f"{window['to_seq']}): {answer['policies'][0]['waits']['operations']} operations in the queue"
     )
     emit([_row(answer, policy) for policy in answer["policies"]], "table", _columns(answer))
+    for line in (*_left_out_lines(answer), *_instance_lines(answer)):
+        click.echo(printable(line))
     _print_beside(answer)
     for line in (*_policy_lines(answer), *_error_lines(answer), *_window_lines(window)):
         click.echo(printable(line))
@@ -56,7 +60,10 @@ def changed(answer: Answer) -> list[Answer]:
 
 
 def _columns(answer: Answer) -> list[Column]:
-    names = ["mean", "p95", "longest", "large mean", "large longest", "used", "holds", "held idle", "unplaced", "real"]
+    names = ["mean", "p95", "longest", "large mean", "large longest", "used", "holds", "held idle", "unplaced"]
+    names += ["large unplaced", "real"]
+    if not any(policy["large"] and policy["large"]["unplaced"] for policy in answer["policies"]):
+        names.remove("large unplaced")
     if answer["policies"][0]["large"] is None:
         names = [name for name in names if not name.startswith("large")]
     if all(policy["holds"]["made"] == 0 for policy in answer["policies"]):
@@ -84,6 +91,7 @@ def _row(answer: Answer, policy: Answer) -> dict[str, str]:
     if large is not None:
         row["large mean"] = _time(large["mean_us"], off and off["large"]["mean_us"])
         row["large longest"] = _time(large["max_us"], off and off["large"]["max_us"])
+        row["large unplaced"] = _number(large["unplaced"], off and off["large"]["unplaced"])
     return row
 
 
@@ -126,30 +134,63 @@ def _print_beside(answer: Answer) -> None:
         rows = []
         for each in answer["longest"]:
             row = {"longest waits": f"{each['id']} {each['client_operation_id']}", "asks": each["asks"]}
-            row["recorded"] = duration(each["recorded_us"])
-            for name, wait_us in zip(names, each["changed_us"], strict=True):
-                row[name] = "not queued" if wait_us is None else duration(wait_us)
+            row["recorded"] = _least(each["recorded_us"], each["recorded_open"])
+            for name, wait_us, still in zip(names, each["changed_us"], each["changed_open"], strict=True):
+                row[name] = "not queued" if wait_us is None else _least(wait_us, still)
             rows.append(row)
         click.echo()
         emit(rows, "table", [Column(name, name) for name in rows[0]])
+        if any(each["recorded_open"] or any(each["changed_open"]) for each in answer["longest"]):
+            click.echo(">=: still waiting at the end of the window")
     click.echo()
+
+
+def _least(wait_us: int, still: bool) -> str:
+    """A wait in a table; of what still waits, the least it can be."""
+    return f">={duration(wait_us)}" if still else duration(wait_us)
+
+
+def _waited(wait_us: int, still: bool) -> str:
+    """A wait in a sentence."""
+    return f"at least {duration(wait_us)}, still waiting at the end of the window" if still else duration(wait_us)
+
+
+def _left_out_lines(answer: Answer) -> Iterator[str]:
+    """Which operations are in no figure of waits, and why."""
+    count, told = answer["left_out"]["operations"], answer["left_out"]["told"][:LEFT_OUT_NAMED]
+    if not count:
+        return
+    names = ", ".join(f"{each['id']} ({each['asks'] or 'asks for nothing'})" for each in told)
+    more = f" and {count - len(told):,} more" if count > len(told) else ""
+    yield (
+        f"left out of the waits: {count:,} operation{'' if count == 1 else 's'} that no connected worker could ever run while "
+        f"{'it' if count == 1 else 'they'} waited, here or there: {names}{more}"
+    )
 
 
 def _operation_lines(answer: Answer) -> Iterator[str]:
     asked = answer["operation"]
     if asked is None:
         return
-    yield f"{asked['id']} ({asked['client_operation_id']}: {asked['asks'] or 'asks for nothing'}) waited {duration(asked['recorded_us'])}"
-    for policy, wait_us in zip(changed(answer), asked["changed_us"], strict=True):
+    recorded = _waited(asked["recorded_us"], asked["recorded_open"])
+    yield f"{asked['id']} ({asked['client_operation_id']}: {asked['asks'] or 'asks for nothing'}) waited {recorded}"
+    if not asked["could_run"]:
+        yield "  no connected worker could ever run it while it waited, under any of these policies"
+    for policy, wait_us, still in zip(changed(answer), asked["changed_us"], asked["changed_open"], strict=True):
         if wait_us is None:
             yield f"  with {label(policy)} it would not have been queued: an identical action was live, and it would have joined that"
+            continue
+        if still or asked["recorded_open"]:  # how much less or more is not known
+            yield f"  with {label(policy)}: {_waited(wait_us, still)}"
             continue
         less_us = asked["recorded_us"] - wait_us
         beside = f"{duration(abs(less_us))} {'less' if less_us > 0 else 'more'}" if less_us else "as long"
         yield f"  with {label(policy)}: {duration(wait_us)}, {beside}"
-    checks = (asked["unchanged_us"], asked["exchanged_us"])
-    exact, exchanged = (duration(wait_us) if wait_us is not None else "not queued" for wait_us in checks)
-    yield f"  the model of what was in force gives {exact}, with the lengths of runs exchanged {exchanged}"
+    exact, exchanged = (
+        "not queued" if asked[f"{name}_us"] is None else _waited(asked[f"{name}_us"], asked[f"{name}_open"])
+        for name in ("unchanged", "exchanged")
+    )
+    yield f"  the model of what was in force gives {exact}; with the lengths of runs exchanged {exchanged}"
     yield ""
 
 
@@ -200,6 +241,15 @@ def _error_lines(answer: Answer) -> Iterator[str]:
         f"  mean wait off by {duration(off['waits']['mean_us'])}, longest by {duration(off['waits']['max_us'])}; with the lengths of runs "
         f"exchanged by {duration(chance['waits']['mean_us'])} and {duration(chance['waits']['max_us'])}. ± is the larger of both"
     )
+
+
+def _instance_lines(answer: Answer) -> Iterator[str]:
+    """Whom else one could ask about."""
+    others = answer["other_instances"]
+    if others:
+        named = ", ".join(f"--instance {name}" for name in others[:INSTANCES_NAMED])
+        more = f" and {len(others) - INSTANCES_NAMED:,} more" if len(others) > INSTANCES_NAMED else ""
+        yield f"of {answer['instance']} alone; the log also has: {named}{more}"
 
 
 def _window_lines(window: Answer) -> Iterator[str]:

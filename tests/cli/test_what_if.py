@@ -10,12 +10,18 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from events.codec import encode_event
+from events.codec.chain import GENESIS_CHAIN
+from events.events import Event, LeaderElected
 from streams.cli.main import main
 from streams.export import ExportWriter
+from streams.log import Record
 from streams.topics import EVENTS, FACTS, SHARDS
 from streams.what_if import plotting
 from tests.recorded.run import recorded_run
 from tests.recorded.tampering import write_directory
+from tests.stories.notation import accept, alive, cancel, connect, finish, queue
+from tests.stories.story import Story
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +108,8 @@ def test_a_sweep_compares_its_values_in_order_and_the_same_each_time(directory: 
         (("--set", "hold"), "write PATH=VALUE"),
         (("--sweep", "hold.after_s=9..1"), "is no range"),
         (("--from", "yesterday"), "a moment is the seq of an event"),
+        (("--from", "500", "--to", "400"), "--from seq 500 lies after --to seq 400"),
+        (("--from", "2027-01-15T08:06", "--to", "2027-01-15T08:05"), "name the earlier one as --from"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_as_usage(directory: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -114,6 +122,73 @@ def test_an_unknown_instance_is_named_with_the_known_ones(directory: Path) -> No
     done = what_if(directory, "--instance", "night")
     assert done.exit_code == 4
     assert "known instances: 'main'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two instances. In `main` x waits behind a till the end, and nothing could ever run the two huge ones."""
+    story = Story()
+    story.given(connect("w1", cpu=4), queue("huge", cpu=64), queue("gone", cpu=64), queue("small", cpu=1))
+    story.given(accept("small"), alive(5), finish("small"), queue("a", cpu=3), accept("a"), cancel("gone"))
+    story.given(queue("x", cpu=2), alive(30))
+    path = tmp_path_factory.mktemp("stuck") / "run"
+    writer = ExportWriter(
+        path,
+        cluster_id="story",
+        topics={EVENTS: ("events", 2), FACTS: ("facts", 2), SHARDS: ("shards", 1)},
+        shards={"main": 0, "night": 1},
+    )
+    values = encoded(story.rehearsal.events)
+    writer.add((EVENTS, 0), values)
+    writer.cover((EVENTS, 0), 0, len(values))
+    writer.finish()
+    return path
+
+
+def encoded(events: list[Event]) -> list[Record]:
+    """Events as records of a log, chained."""
+    records: list[Record] = []
+    chain, epoch = GENESIS_CHAIN, 0
+    for offset, event in enumerate(events):
+        epoch = event.leader_epoch if isinstance(event, LeaderElected) else epoch
+        value, chain = encode_event(event, epoch, chain)
+        records.append(Record(offset, event.at_us, None, value))
+    return records
+
+
+def test_what_still_waits_at_the_end_is_not_told_as_a_wait_that_ended(stuck: Path) -> None:
+    text = what_if(stuck, "--set", "hold.after_s=5", "--operation", "x").stdout
+    first, second, third = text.splitlines()[:3]
+    assert first.endswith("waited at least 30.00s, still waiting at the end of the window")
+    assert second.endswith("with hold.after_s=5: at least 30.00s, still waiting at the end of the window")
+    assert third.count("still waiting at the end of the window") == 2
+    assert ">=30.00s" in next(line for line in text.splitlines() if line.startswith("main/op-") and " x " in line)
+    assert ">=: still waiting at the end of the window" in text
+    asked = answer(stuck, "--set", "hold.after_s=5", "--operation", "x")["operation"]
+    assert (asked["recorded_open"], asked["unchanged_open"], asked["changed_open"]) == (True, True, [True])
+    ended = answer(stuck, "--set", "hold.after_s=5", "--operation", "small")["operation"]
+    assert (ended["recorded_open"], ended["changed_open"], ended["could_run"]) == (False, [False], True)
+
+
+def test_what_no_worker_could_ever_run_is_in_no_wait_and_named(stuck: Path) -> None:
+    found = answer(stuck, "--set", "hold.after_s=5")
+    assert found["left_out"]["operations"] == 2
+    assert [each["client_operation_id"] for each in found["left_out"]["told"]] == ["huge", "gone"]
+    for policy in found["policies"]:
+        assert (policy["waits"]["operations"], policy["waits"]["max_us"]) == (3, 30_000_000)
+        assert policy["unplaced"] == 2
+    assert {each["client_operation_id"] for each in found["longest"]} == {"small", "a", "x"}
+    text = what_if(stuck, "--set", "hold.after_s=5").stdout
+    assert "left out of the waits: 2 operations that no connected worker could ever run while they waited" in text
+    asked = what_if(stuck, "--operation", "huge").stdout
+    assert "no connected worker could ever run it while it waited" in asked
+
+
+def test_other_instances_are_named_where_none_was_chosen(stuck: Path) -> None:
+    said = "of main alone; the log also has: --instance night"
+    assert said in what_if(stuck).stdout
+    assert answer(stuck)["other_instances"] == ["night"]
+    assert said not in what_if(stuck, "--instance", "main").stdout
 
 
 def test_plots_show_the_swept_values_and_are_the_same_each_time(directory: Path, tmp_path: Path) -> None:

@@ -311,6 +311,25 @@ def ends_of(world: World) -> list[Decision]:
     ]
 
 
+def test_only_what_no_worker_could_run_under_any_policy_is_left_out_of_the_waits() -> None:
+    """`later` waits for a worker that comes but is taken; `early` was queued before any worker; `other` asks for a system nobody has."""
+    story = Story()
+    story.configure({"supported_platform_properties": {"os": "exact"}})
+    story.given(queue("early", cpu=8), connect("w1", cpu=2, os="linux"), queue("later", cpu=4), alive(2))
+    story.given(queue("other", cpu=1, os="plan9"), queue("fills", cpu=5, priority=9), alive(2))
+    story.given(connect("w2", cpu=5, os="linux"), accept("fills"), alive(5))
+    record, recorded = of_story(story)
+
+    def left_out(*settings: str) -> list[str]:
+        policies = [tuple(parse_setting(text) for text in settings)] if settings else []
+        found = answer_of(compare(record, recorded, policies), longest=0)["left_out"]
+        assert found["operations"] == len(found["told"])
+        return [each["client_operation_id"] for each in found["told"]]
+
+    assert left_out() == ["early", "other"]
+    assert left_out('supported_platform_properties={"os":"ignore"}') == ["early"]
+
+
 def test_a_run_that_is_elsewhere_stops_as_it_is_told_to() -> None:
     """The record has it killed on w2, which answers 2 s later; here it is w1 that is told, at the same moment, and that answers as late."""
     story = elsewhere().given(alive(3), cancel("b"), alive(2))
