@@ -52,7 +52,6 @@ EVENTS_PER_S: Final = 200
 """What such a farm writes a second of its time: its span follows from the events that are wanted."""
 
 TICK_US: Final = 500_000
-BUILD_PER_S: Final = 30_000
 EXPLAIN_MS: Final = 1_000.0
 VERIFY_PER_S: Final = 50_000
 SAMPLE: Final = 30
@@ -129,7 +128,7 @@ async def _indexed(log: ExportLog, home: Path) -> tuple[Timeline, list[dict[str,
     return timeline, [
         reference("events", events, "events"),
         reference("the most that was queued, of 100 moments", _most_queued(timeline), "operations"),
-        at_least("index built from the log", events / took_s, "events/s", BUILD_PER_S),
+        reference("index built from the log", events / took_s, "events/s"),
         reference("index on the disk", size / events, "bytes/event"),
         reference("index opened and found to be up to date", opened_s * 1e3, "ms"),
     ]
