@@ -22,6 +22,7 @@ from events.reasons import (
 )
 from events.values import Digest
 from projections import keys
+from projections.ending import exit_code_of
 from projections.fleet import config_of, instance_rows, worker_rows
 from projections.holding import hold_of, no_candidate_of
 from projections.row_access import requirements_of_row
@@ -174,7 +175,7 @@ def operation(table: Table, row: OperationRow) -> dict[str, Any]:
         "requeue_endpoint": row.requeue_endpoint or None,
         "outcome": _named(Outcome(row.outcome)),
         "outcome_reason": sentence(Outcome(row.outcome)) or None,
-        "exit_code": row.exit_code if finished else None,
+        "exit_code": exit_code_of(Outcome(row.outcome), row.exit_code) if finished else None,
         "message": row.message or None,
         "finished_at_us": row.finished_at_us if finished else None,
         "usage": _usage(row) if finished else None,

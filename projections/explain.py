@@ -8,6 +8,7 @@ from typing import Any
 
 from events.reasons import Explanation, Outcome, sentence
 from projections import answers, keys
+from projections.ending import exit_code_of
 from projections.explaining.absence import why_not_held
 from projections.explaining.held import given_back_at_us, held_worker
 from projections.explaining.queueing import brief, head_of
@@ -98,7 +99,7 @@ def _ended(table: Table, row: OperationRow) -> dict[str, Any]:
         "outcome": outcome.name.lower(),
         "sentence": sentence(outcome),
         "message": row.message or None,
-        "exit_code": row.exit_code,
+        "exit_code": exit_code_of(outcome, row.exit_code),
         "finished_at_us": row.finished_at_us,
         "endpoint": dispatch and dispatch.endpoint,
         "dispatch_id": dispatch and dispatch.dispatch_id,

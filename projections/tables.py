@@ -14,6 +14,7 @@ from events import events as e
 from events.jsonform import event_to_json
 from events.payloads import requirements_of
 from events.values import Properties
+from projections.ending import exit_code_of
 
 Kind = Literal["int", "text", "bool", "time", "pairs"]
 """`time` is microseconds since 1970 in UTC; `pairs` are names and values in order of names."""
@@ -60,7 +61,7 @@ TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("finished_seq", "int", "seq of OperationFinished; null: it had not finished"),
         Column("finished_at", "time", "null: it had not finished"),
         Column("outcome", "text", "how it ended"),
-        Column("exit_code", "int", "of a completed run"),
+        Column("exit_code", "int", "of a completed run; -N: killed by signal N; null: it has none"),
         Column("message", "text", "what was said of its end"),
         Column("endpoint", "text", "worker of its last dispatch"),
         Column("dispatches", "int", "runs that were begun"),
@@ -329,7 +330,7 @@ class Tabulation:
             "finished_seq": event.seq,
             "finished_at": event.at_us,
             "outcome": _named(event.outcome),
-            "exit_code": event.exit_code,
+            "exit_code": exit_code_of(event.outcome, event.exit_code),
             "message": event.message or None,
             "waiting_us": operation["waiting_us"] + event.at_us - since_us,
             "usage_wall_us": usage.wall_us or None,

@@ -5,7 +5,9 @@ from typing import Any
 from events.config import SECOND_US, SimpleScheduler
 from events.config.hold import BackfillHold, HoldConfig
 from events.reasons import HoldAbsence, sentence
+from projections.explaining.never import never_runs
 from projections.explaining.queueing import brief, head_of
+from projections.explaining.standings import Standings
 from projections.holding import hold_of, no_candidate_of
 from projections.row_access import operation_at, queue_key
 from projections.table import Table
@@ -23,7 +25,11 @@ def hold_for(table: Table, instance: InstanceRow, row: OperationRow, config: Sim
 def why_not_held(
     table: Table, instance: InstanceRow, row: OperationRow | None, config: SimpleScheduler
 ) -> dict[str, Any]:
-    """Why no worker is held for the operation (None: there is none): the first reason that holds, with its figures (H1-H7, H14)."""
+    """Why no worker is held for the operation (None: there is none): the first reason that holds, with its figures (H1-H7, H14).
+
+    Of `not_head` they are the `head`, and `head_never` as `never_runs` has it where that one could never run on a worker that is
+    connected: it stays the head, nobody can be held for it, and nobody is held for who waits behind it.
+    """
     policy = config.hold
     if policy is None:
         return _said(HoldAbsence.OFF)
@@ -35,7 +41,8 @@ def why_not_held(
         return _said(HoldAbsence.INSTANCE_PAUSED)
     head = head_of(table, instance.name)
     if head is not None and head.operation_id != row.operation_id:
-        return _said(HoldAbsence.NOT_HEAD, head=brief(table, head))
+        head_never = never_runs(instance, head, Standings(table, instance, head))
+        return _said(HoldAbsence.NOT_HEAD, head=brief(table, head), head_never=head_never)
     waited_us = max(0, table.shard.now_us - row.queued_since_us)
     if waited_us < policy.after_s * SECOND_US:
         return _said(HoldAbsence.TOO_EARLY, waited_us=waited_us, after_us=policy.after_s * SECOND_US)

@@ -51,7 +51,11 @@ def _reported(standings: Standings, workers: Sequence[Assessed], name: str) -> i
 
 
 def properties(standings: Standings) -> list[dict[str, Any]]:
-    """Per property that is asked for: how many workers satisfy it, and what the others declare instead (null: nothing)."""
+    """Per property that is asked for: how many workers have it, and what those declare instead that it keeps away (null: nothing).
+
+    `workers_undeclared` counts those that it does not keep away although they declare nothing of it: of a property that the
+    configuration does not name, only what is declared is compared.
+    """
     need = standings.demand.need
     asked: list[tuple[str, str | None, str]] = [(name, value, "exact") for name, value in need.exact]
     asked += [(name, None, "priority") for name in need.present]
@@ -59,21 +63,24 @@ def properties(standings: Standings) -> list[dict[str, Any]]:
     declared = [{item.name: item.value for item in each.worker.properties} for each in standings.assessed]
     found = []
     for name, value, kind in sorted(asked, key=lambda item: item[0]):
-        satisfied = 0
+        having = undeclared = 0
         others: Counter[str | None] = Counter()
         for properties_of in declared:
             has = properties_of.get(name)
-            if _satisfies(has, value, kind):
-                satisfied += 1
-            else:
+            if not _satisfies(has, value, kind):
                 others[has] += 1
+            elif has is None:
+                undeclared += 1
+            else:
+                having += 1
         named = sorted(others.items(), key=lambda item: (-item[1], item[0] or ""))[:COMMONEST]
         found.append(
             {
                 "name": name,
                 "asked": value,
                 "kind": kind,
-                "workers_with": satisfied,
+                "workers_with": having,
+                "workers_undeclared": undeclared,
                 "others": [{"value": other, "workers": count} for other, count in named],
                 "more_others": sum(others.values()) - sum(count for _, count in named),
             }
@@ -95,6 +102,6 @@ def impossible_together(standings: Standings) -> bool:
     """Whether some worker satisfies each thing asked for, and only no worker satisfies all of them."""
     if not standings.assessed or any(each.standing not in NEVER for each in standings.assessed):
         return False
-    return all(item["workers_with"] for item in properties(standings)) and all(
+    return all(item["workers_with"] or item["workers_undeclared"] for item in properties(standings)) and all(
         item["workers_too_small"] < len(standings.assessed) for item in amounts(standings)
     )

@@ -3,10 +3,10 @@
 from typing import Any
 
 from events.codec import command_of
-from events.config import SECOND_US
 from events.reasons import Explanation, WorkerStanding, sentence
 from projections.explaining.absence import hold_for
 from projections.explaining.lacking import amounts, impossible_together, properties
+from projections.explaining.never import never_runs
 from projections.explaining.queueing import overtaken, place
 from projections.explaining.standings import LACKS_ROOM, NEVER, TAKES_NOTHING, Assessed, Standings
 from projections.table import Table
@@ -39,7 +39,7 @@ def why_it_waits(table: Table, instance: InstanceRow, row: OperationRow) -> tupl
         "closest": [candidate(standings, each) for each in order[:CLOSEST]],
         "more_workers": max(0, len(order) - CLOSEST),
         "overtaken": overtaken(table, row, order),
-        "never": _never(table, instance, row, standings),
+        "never": never_runs(instance, row, standings),
         **hold_for(table, instance, row, standings.config),
     }
 
@@ -88,23 +88,3 @@ def _prefer_from_bytes(row: OperationRow, standings: Standings) -> int | None:
     """
     from_bytes = standings.config.locality.prefer_from_bytes
     return from_bytes if from_bytes is not None and command_of(row.command).inputs else None
-
-
-def _never(table: Table, instance: InstanceRow, row: OperationRow, standings: Standings) -> dict[str, Any] | None:
-    """That no connected worker could ever run it, since when, and when it fails of that; None where one could.
-
-    `fails_at_us` is null where the configuration never fails it for that.
-    """
-    shortage = next((each for each in instance.unsatisfiable if each.requirement_id == row.requirement_id), None)
-    if any(each.capable for each in standings.assessed) or (shortage is None and not standings.assessed):
-        return None
-    config = standings.config
-    no_workers = not standings.assessed
-    timeout_s = config.no_worker_action_timeout_s if no_workers else config.unsatisfiable_action_timeout_s
-    since_us = shortage.since_us if shortage is not None else row.queued_since_us
-    return {
-        "since_us": since_us,
-        "properties": list(shortage.properties) if shortage is not None else [],
-        "no_workers": no_workers,
-        "fails_at_us": max(since_us, row.queued_since_us) + timeout_s * SECOND_US if timeout_s else None,
-    }

@@ -5,13 +5,14 @@ from typing import Any, Final
 
 from events import events as e
 from projections import answers
+from projections.ending import exit_code_of
 from projections.holding import exclusions
 from projections.row_access import requirements_of_row
 from projections.story.causes import cause_of_end, cause_of_hold, cause_of_requeue, what_made_room
 from projections.story.history import History, Overtaking, Told
 from projections.story.links import facts_events, link, reason_of, who
 from projections.story.stays import stays_of, times_of
-from projections.story.waits import first_in_line, why_then
+from projections.story.waits import first_in_line, stood_before, why_then
 
 LOOKS_AT_MOST: Final = 12
 """Moments at which it is asked why it waited; an operation that is requeued without end is asked of its first waits."""
@@ -187,7 +188,7 @@ class _Telling:
             outcome=reason_of(event.outcome),
             endpoint=event.endpoint or (getattr(self.placed.event, "endpoint", None) if ran and self.placed else None),
             ran_us=event.at_us - self.placed.event.at_us if ran and self.placed is not None else None,
-            exit_code=event.exit_code if ran else None,
+            exit_code=exit_code_of(event.outcome, event.exit_code) if ran else None,
             message=event.message or None,
             because=cause_of_end(self.history, each),
         )
@@ -269,7 +270,7 @@ class _Telling:
             return
         since_seq = first_in_line(self.history, self.operation_id, from_seq, to_seq)
         if since_seq is not None and since_seq > from_seq:
-            self._moment("first_in_line", since_seq)
+            self._moment("first_in_line", since_seq, before=stood_before(self.history, self.operation_id, since_seq))
 
     def _overtaken(self, overtakings: Sequence[Overtaking]) -> None:
         first, last = overtakings[0], overtakings[-1]
@@ -301,14 +302,14 @@ class _Telling:
             "backfilled": each.backfilled,
         }
 
-    def _moment(self, moment: str, seq: int) -> None:
+    def _moment(self, moment: str, seq: int, **figures: Any) -> None:
         told = self.history.events_between(seq, seq)
         if not told:
             return
         why = self._look(seq)
         if why is not None:
             at = link(told[0])
-            self._note({**at, "event": "moment", "of": at["event"]}, moment=moment, why=why)
+            self._note({**at, "event": "moment", "of": at["event"]}, moment=moment, why=why, **figures)
 
     def _look(self, seq: int) -> dict[str, Any] | None:
         if self.looks_left <= 0:

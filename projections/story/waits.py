@@ -5,8 +5,12 @@ from typing import Any
 from events import events as e
 from projections import answers, keys
 from projections.explain import explain_operation
-from projections.explaining.queueing import head_of
+from projections.explaining.never import never_runs
+from projections.explaining.queueing import brief, head_of
+from projections.explaining.standings import Standings
+from projections.fleet import instance_rows
 from projections.row_access import queue_key
+from projections.story.causes import cause_of_end, described
 from projections.story.history import History
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import STAGE_QUEUED, OperationRow
@@ -58,6 +62,32 @@ def first_in_line(history: History, operation_id: int, from_seq: int, to_seq: in
         else:
             not_yet = middle
     return since
+
+
+def stood_before(history: History, operation_id: int, seq: int) -> dict[str, Any] | None:
+    """Who was first in the queue until event `seq` made the operation so; None where nobody was.
+
+    `operation` is that one; `never` as `never_runs` has it; `nothing_held` whether for that nobody could be held although the
+    configuration has a hold; `left` the event that ended it, with what was behind that.
+    """
+    table = history.table_at(seq - 1)
+    row = queued_row(table, operation_id)
+    head = None if row is None else head_of(table, row.instance)
+    if head is None or head.operation_id == operation_id:
+        return None
+    instance = next(instance_rows(table, head.instance))
+    standings = Standings(table, instance, head)
+    never = never_runs(instance, head, standings)
+    before = {
+        "operation": brief(table, head),
+        "never": never,
+        "nothing_held": never is not None and not never["no_workers"] and standings.config.hold is not None,
+    }
+    (told,) = history.events_between(seq, seq)
+    left = described(history, told)
+    if left is not None and isinstance(told.event, e.OperationFinished):
+        left["because"] = cause_of_end(history, told)
+    return {**before, "left": left}
 
 
 def _ahead_of(table: Table, operation_id: int) -> list[int] | None:

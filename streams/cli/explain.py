@@ -97,7 +97,7 @@ def hold(name: str | None, instance: str | None, at: Moment | None, now: bool, f
         told = asyncio.run(_hold(settings, Asked(where, at, file), name, present))
     else:
         told = present or {}
-    _print(told, output, _hold_in_words)
+    _print(told, output, _one_hold_in_words if asking.hold_number(name) else _hold_in_words)
 
 
 @command.command()
@@ -190,6 +190,13 @@ def _operation_in_words(answer: Answer) -> list[str]:
     if story is None:
         return lines
     return [*lines, *([""] if lines else []), *operation_told(story)]
+
+
+def _one_hold_in_words(answer: Answer) -> list[str]:
+    """The hold that was asked for in front; how the instance stands, which may be held for somebody else by now, behind it."""
+    stands = [f"  {line}" for line in hold_in_words(answer)]
+    nobody = ["", *nobody_told(answer["nobody_held"])] if answer["nobody_held"] else []
+    return [*hold_told(answer["story"]), *nobody, "", f"how it stands as of seq {answer['seq']}:", *stands]
 
 
 def _hold_in_words(answer: Answer) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from streams.cli.hold import expectation, other_candidates, policy_shown
 from streams.cli.output import duration, size
-from streams.cli.tables import pairs_shown
+from streams.cli.tables import exit_shown, pairs_shown
 from streams.views import Answer
 
 Facts = Mapping[str, Any]
@@ -139,6 +139,9 @@ def _property(item: Facts, workers: int) -> str:
     ]
     if item["more_others"]:
         others.append(f"{item['more_others']} with others")
+    if item["workers_undeclared"]:
+        does = "does" if item["workers_undeclared"] == 1 else "do"
+        others.append(f"{item['workers_undeclared']} {does} not declare it (which is not compared)")
     return f"  {item['name']}: asks {asked}, {item['workers_with']} of {workers} workers have it; {', '.join(others)}"
 
 
@@ -196,9 +199,26 @@ def _absence(absence: Facts, other: Facts | None) -> Iterator[str]:
                 f" ({duration(absence['again_at_us'] - absence['expired_at_us'])} after it expired at the earliest)"
             )
     yield f"none, {absence['reason']}: {absence['sentence']}{figures}"
+    if absence.get("head_never") is not None:
+        yield from (f"  {line}" for line in _head_never(absence["head_never"]))
     yield from (f"  {each['workers']} {each['exclusion']}: {each['reason']}" for each in absence.get("excluded", ()))
     if other is not None:
         yield f"  {_hold(other)}"
+
+
+def _head_never(never: Facts) -> Iterator[str]:
+    if never["no_workers"]:
+        yield "no worker is connected that could be held"
+        return
+    timeout = "unsatisfiable_action_timeout_s"
+    if never["fails_at_us"] is None:
+        fails = f"{timeout} is 0: it never fails of itself"
+    else:
+        fails = (
+            f"{timeout} fails it {duration(never['fails_at_us'] - never['since_us'])} after no worker could any more"
+        )
+    yield "no connected worker could ever run that one, so nothing is held for anybody while it is first:"
+    yield f"until it is cancelled or a worker that can run it connects ({fails})"
 
 
 def _running(row: Facts, runs: Facts) -> Iterator[str]:
@@ -230,7 +250,7 @@ def _ended(ended: Facts) -> Iterator[str]:
     if ended["endpoint"] is None:
         yield f"  it never ran; it ended {waited}"
     else:
-        yield f"  ran on {ended['endpoint']} for {duration(ended['ran_us'])} {waited}, exit code {ended['exit_code']}"
+        yield f"  ran on {ended['endpoint']} for {duration(ended['ran_us'])} {waited}{exit_shown(ended['exit_code'], before=', ')}"
 
 
 def _attempts(row: Facts) -> Iterator[str]:

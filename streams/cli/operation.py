@@ -110,7 +110,7 @@ def show_operation(
     show(
         lambda: views.operation(operation_id, instance=instance),
         output,
-        lambda answer: _in_words(answer["operation"]),
+        lambda answer: in_full_words(answer["operation"]),
         footer_of=answer_age,
         watch=watch,
     )
@@ -233,7 +233,7 @@ def _client(client: Row) -> str:
     return client["client_operation_id"] + (f" (left: {client['left']})" if client["left"] else "")
 
 
-def _in_words(row: Row) -> Row:
+def in_full_words(row: Row) -> Row:
     """An operation for people: instants as dates, durations readable, what is absent left out."""
     words: dict[str, Any] = {}
     for name, value in row.items():

@@ -11,6 +11,7 @@ import click
 from events.jsonform import placement_to_json
 from events.reasons import Outcome, PlacementEnd, RequeueCause, sentence
 from streams.cli.output import emit_line, printable
+from streams.cli.tables import exit_shown
 from streams.connection import connected
 from streams.log import Log
 from streams.placements import ActionPlaced, Placement, PlacementReader, Start
@@ -48,7 +49,7 @@ def line_of(placement: Placement) -> str:
         return f"requeued   {operation}{where}{why}"
     said = f" {placement.message}" if placement.message else ""
     if placement.outcome is Outcome.COMPLETED:
-        return f"finished   {operation}{where}: exit code {placement.exit_code}{said}"
+        return f"finished   {operation}{where}: {exit_shown(placement.exit_code)}{said}"
     return f"{placement.end.name.lower():10} {operation}{where}: {sentence(placement.outcome)}{said}"
 
 

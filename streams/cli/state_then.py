@@ -10,6 +10,7 @@ import click
 from projections import answers, moment
 from projections.table import Table
 from streams.cli.main import NOT_FOUND, Failure
+from streams.cli.operation import in_full_words
 from streams.cli.output import Column, duration, emit, printable
 from streams.cli.past import timeline_of
 from streams.cli.tables import left_shown, pairs_shown
@@ -87,7 +88,7 @@ def print_state(answer: Mapping[str, Any], limit: int) -> None:
     """A state for people: lists are cut after `limit` rows, and say so."""
     click.echo(f"shard {answer['shard']} as of seq {answer['seq']}, {time_of(answer['at_us'])}")
     if "operation" in answer:
-        emit(answer["operation"], "table")
+        emit(in_full_words(answer["operation"]), "table")
         return
     if "state" in answer:
         state = answer["state"]

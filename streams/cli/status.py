@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import click
@@ -14,6 +15,9 @@ from streams.log import Log
 from streams.settings import Settings, load_settings
 from streams.topics import EVENTS, FACTS
 from streams.views import Answer, ViewRefused, Views, ViewsUnreachable
+
+LOOKED_AT = 1_000
+"""Of a longer queue, kinds of action that no worker could run are counted among so many of the first."""
 
 
 @click.command("status")
@@ -76,15 +80,19 @@ def ask_everything(settings: Settings) -> Answer:
     table: dict[int, dict[str, Any]] = {}
     read_side: dict[str, Any] = {"address": views.address, "answers": True}
     holds: list[dict[str, Any]] = []
-    unsatisfiable = 0
+    never: set[str] = set()
+    cut = False
     try:
         said = views.status()
         table = {part["shard"]: part for part in said["shards"]}
         read_side |= {"ready": said["ready"], "not_ready": said["not_ready"]}
         for row in views.instances()["instances"] if any(part["queued"] for part in table.values()) else ():
             holds += [row["hold"]] if row["hold"] is not None else []
-            unsatisfiable += len(row["unsatisfiable"])
-            for head in views.queue(instance=row["name"], limit=1)["operations"]:
+            # What nobody could run is remembered of a kind also when none of it waits any more: only the queue says what does.
+            first = views.queue(instance=row["name"], limit=LOOKED_AT if row["unsatisfiable"] else 1)["operations"]
+            cut |= len(first) >= LOOKED_AT
+            never |= {_kind(each) for each in first if each["unsatisfiable_since_us"] is not None}
+            for head in first[:1]:
                 part = table[row["shard"]]
                 part["head_waiting_us"] = max(part.get("head_waiting_us", 0), head["waiting_us"])
     except (ViewsUnreachable, ViewRefused) as error:
@@ -112,8 +120,14 @@ def ask_everything(settings: Settings) -> Answer:
         "read_side": read_side,
         "shards": shards,
         "holds": holds,
-        "unsatisfiable": unsatisfiable,
+        "unsatisfiable": len(never),
+        "unsatisfiable_complete": not cut,
     }
+
+
+def _kind(operation: dict[str, Any]) -> str:
+    """What makes two operations of one kind here: that they ask for the same in the same instance."""
+    return json.dumps([operation["instance"], operation["requirements"]], sort_keys=True)
 
 
 def _undecided(part: dict[str, Any], facts_end: int) -> int | None:
@@ -155,8 +169,9 @@ def _footer(answer: Answer) -> str:
         lines.append(f"hold: {held} for {duration(hold['held_us'])}; `headway explain hold` says more")
     if answer["unsatisfiable"]:
         kinds = "1 kind" if answer["unsatisfiable"] == 1 else f"{answer['unsatisfiable']} kinds"
+        least = "" if answer["unsatisfiable_complete"] else "at least "
         lines.append(
-            f"{kinds} of action waiting that no connected worker could ever run; `headway queue list` notes them"
+            f"{least}{kinds} of action waiting that no connected worker could ever run; `headway queue list` notes them"
         )
     if not answer["shards"]:
         lines.append("no topics yet: `headway topics apply` makes them")

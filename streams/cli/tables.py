@@ -37,6 +37,14 @@ def pairs_shown(value: Any) -> str:
     return " ".join(f"{pair['name']}={pair['value']}" for pair in value or ())
 
 
+def exit_shown(exit_code: int | None, after: str = "", *, before: str = "") -> str:
+    """How a run left, `exit code 3` or `killed by signal 9` (which is -9), with what stands around it; empty for None."""
+    if exit_code is None:
+        return ""
+    said = f"exit code {exit_code}" if exit_code >= 0 else f"killed by signal {-exit_code}"
+    return f"{before}{said}{after}"
+
+
 def left_shown(row: Mapping[str, Any]) -> str:
     """What a worker has left of what it declares: `cpu_millis 1000/4000`."""
     totals, remaining = row.get("totals") or {}, row.get("remaining") or {}

@@ -179,6 +179,16 @@ def test_a_hold_that_ended_is_told_by_operation_worker_or_instance(read_side, na
     assert side.json("explain", "hold", story["hold"])["story"] == story
 
 
+def test_a_hold_that_is_asked_for_by_its_name_is_told_first_and_the_present_after_it(read_side):
+    side = ended(read_side)
+    name = side.json("explain", "hold")["story"]["hold"]
+    said = side.run("explain", "hold", name).stdout.splitlines()
+    assert said[0].startswith(f"{name} of instance main: w1 for main/op-")
+    present = next(number for number, line in enumerate(said) if line.startswith("how it stands as of seq "))
+    assert said[present + 1].startswith("  instance main: hold policy")
+    assert present > next(number for number, line in enumerate(said) if line.startswith("cost: "))
+
+
 def test_an_event_that_made_no_hold_is_not_one(read_side):
     result = ended(read_side).run("explain", "hold", "hold-3", code=4)
     assert "event 3 of shard 0 made no hold" in result.stderr

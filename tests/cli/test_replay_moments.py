@@ -18,6 +18,7 @@ from projections.position import take
 from projections.rows import MemoryRows
 from projections.table import Table
 from streams.cli.main import main
+from streams.cli.tables import pairs_shown
 from streams.log import Record
 from streams.moments import time_of
 from streams.topics import EVENTS
@@ -104,6 +105,17 @@ def test_a_state_is_narrowed_to_an_operation_a_worker_an_instance_or_the_queue(d
     assert worker in found
     assert {each["endpoint"] for each in found} == {worker["endpoint"]}
     assert {each["instance"] for each in answer(directory, "--at", 300, "--instance", "main")["queue"]} <= {"main"}
+
+
+def test_one_operation_reads_as_operation_show_has_it(directory, records):
+    queued = next(answers.queue(table_at(records, 300)))
+    result = replay(directory, "--at", 300, "--operation", queued["id"])
+    assert result.exit_code == 0, result.output
+    rows = [line.split("  ", maxsplit=1) for line in result.stdout.splitlines()[1:]]
+    assert [row for row in rows if len(row) != 2] == []  # none without a value
+    shown = {name: value.strip() for name, value in rows}
+    assert shown["queued at"] == time_of(queued["queued_at_us"])
+    assert shown["requirements"] == pairs_shown(queued["requirements"])
 
 
 def test_a_state_reads_for_people(directory, records):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from events.codec import canonical_requirements
-from events.facts import ActionFinished, ActionQueued, Configured, WorkerConnected
+from events.facts import ActionFinished, ActionQueued, CancelRequested, Configured, WorkerConnected
 from streams.cli import status
 
 
@@ -46,6 +46,24 @@ def test_holds_and_what_can_never_run_are_said_below(broker, read_side):
     assert "1 kind of action waiting that no connected worker could ever run; `headway queue list` notes them" in said
     answer = side.json("status")
     assert (answer["holds"][0]["endpoint"], answer["unsatisfiable"]) == ("w1", 1)
+
+
+def test_of_a_longer_queue_the_kinds_that_can_never_run_are_at_least_so_many(broker, read_side, monkeypatch):
+    monkeypatch.setattr(status, "LOOKED_AT", 1)
+    side = read_side([WORKER, queued("huge", cpu=9000), queued("huger", cpu=9500)])
+    assert "at least 1 kind of action waiting that no connected worker could ever run" in side.run("status").stdout
+    assert side.json("status")["unsatisfiable_complete"] is False
+
+
+def test_a_kind_that_can_never_run_is_not_counted_when_none_of_it_waits_any_more(broker, read_side):
+    ended = [queued("huge", cpu=9000), CancelRequested("main", None, "huge")]
+    side = read_side([WORKER, queued("a"), queued("b"), queued("c"), *ended])
+    assert side.json("instance", "list")["instances"][0]["unsatisfiable"] != []
+    assert side.json("status")["unsatisfiable"] == 0
+    assert "could ever run" not in side.run("status").stdout
+    waiting = [queued("more", cpu=9000), queued("as-much", cpu=9000), queued("most", cpu=9500)]
+    side = read_side([WORKER, queued("a"), *ended, *waiting])
+    assert "2 kinds of action waiting that no connected worker could ever run" in side.run("status").stdout
 
 
 def test_without_either_nothing_is_said(broker, read_side):

@@ -150,6 +150,38 @@ def test_29_a_property_that_does_not_match_is_named_with_what_there_is():
     assert "  zone: asks east, 0 of 4 workers have it; 3 with west, 1 without it" in words(story, "a").splitlines()
 
 
+def test_a_property_that_is_not_declared_is_not_said_to_be_had():
+    story = Story().given(connect("W1", cpu=4, zone="a"), connect("W2", cpu=4))
+    story.given(queue("x", cpu=4, zone="c"), queue("a", cpu=1, zone="c"))
+    (zone,) = explain(story, "a")["waits"]["properties"]
+    assert (zone["workers_with"], zone["workers_undeclared"]) == (0, 1)
+    said = "  zone: asks c, 0 of 2 workers have it; 1 with a, 1 does not declare it (which is not compared)"
+    assert said in words(story, "a").splitlines()
+
+
+def behind_one_that_nobody_can_run(**options: object) -> Story:
+    """W1 is full; b waits behind huge, which is larger than W1, and t went past both."""
+    story = Story().given(configure(hold={"kind": "shortfall", "after_s": 2}, **options), connect("W1", cpu=8))
+    story.given(*(queue(f"s{number}", cpu=1) for number in range(8)), queue("huge", cpu=99), queue("b", cpu=8))
+    return story.given(advance(5), queue("t", cpu=1), finish("s0"))
+
+
+def test_a_head_that_nobody_could_ever_run_is_said_to_keep_the_hold_from_those_behind_it():
+    absence = explain(behind_one_that_nobody_can_run(), "b")["waits"]["hold_absence"]
+    assert (absence["reason"], absence["head"]["client_operation_id"]) == ("not_head", "huge")
+    assert (absence["head_never"]["fails_at_us"], absence["head_never"]["properties"]) == (None, ["cpu_millis"])
+    said = words(behind_one_that_nobody_can_run(), "b").splitlines()
+    assert "  no connected worker could ever run that one, so nothing is held for anybody while it is first:" in said
+    remedy = "  until it is cancelled or a worker that can run it connects"
+    assert f"{remedy} (unsatisfiable_action_timeout_s is 0: it never fails of itself)" in said
+    said = words(behind_one_that_nobody_can_run(unsatisfiable_action_timeout_s=30), "b").splitlines()
+    assert f"{remedy} (unsatisfiable_action_timeout_s fails it 30.00s after no worker could any more)" in said
+    possible = Story().given(configure(hold={"kind": "shortfall", "after_s": 2}), connect("W1", cpu=8))
+    possible.given(queue("x", cpu=8), queue("large", cpu=8), queue("b", cpu=8))
+    absence = explain(possible, "b")["waits"]["hold_absence"]
+    assert (absence["reason"], absence["head_never"]) == ("not_head", None)
+
+
 def test_30_a_placement_says_which_other_workers_there_were_and_why_not_those():
     story = Story().given(connect("W1", cpu=4), connect("W2", cpu=4), queue("x", cpu=3), queue("a", cpu=2))
     dispatched = story.last(e.OperationDispatched)

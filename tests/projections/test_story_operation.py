@@ -153,6 +153,31 @@ def test_it_says_since_when_it_was_first_in_line():
     assert chapter(found, "queued")["why"]["waits"]["first_ahead"][0]["client_operation_id"] == "y"
 
 
+def test_who_stood_before_it_is_named_with_what_ended_that():
+    story = Story().given(configure(hold={"kind": "shortfall", "after_s": 2}), connect("W1", cpu=4), queue("x", cpu=4))
+    story.given(queue("huge", cpu=99), queue("a", cpu=4), advance(5), cancel("huge"), advance(1), finish("x"))
+    before = chapter(operation_story(story, "a"), "first_in_line")["before"]
+    assert (before["operation"]["client_operation_id"], before["nothing_held"]) == ("huge", True)
+    assert (before["left"]["event"], before["left"]["reason"]["reason"]) == ("OperationFinished", "cancelled")
+    huge = f"main/op-{story.operation_id('huge')} (huge"
+    words = operation_words(story, "a")
+    began = words.index("+5.00s  first in line from here on")
+    assert words[began + 1 : began + 4] == [
+        f"    until then {huge}, asks cpu_millis=99000) stood before it, which no connected worker could ever run",
+        "    so nothing was held for anybody while that one was first",
+        f"    that ended: {huge}) ended, cancelled",
+    ]
+    assert f"    no connected worker could ever run {huge}): while it is first, nothing is held for anybody" in words
+
+
+def test_one_that_could_run_and_stood_before_it_is_not_said_to_be_in_the_way_of_a_hold():
+    story = Story().given(configure(hold={"kind": "shortfall", "after_s": 60}), connect("W1", cpu=4), queue("x", cpu=4))
+    story.given(queue("y", cpu=4), queue("a", cpu=4), advance(2), finish("x"), advance(5), finish("y"))
+    before = chapter(operation_story(story, "a"), "first_in_line")["before"]
+    assert (before["never"], before["nothing_held"], before["left"]["event"]) == (None, False, "OperationDispatched")
+    assert not any("no connected worker" in line or "nothing was held" in line for line in operation_words(story, "a"))
+
+
 def test_one_that_is_requeued_twice_says_why_each_time_and_the_times_sum_to_its_life():
     story = Story().given(connect("W1", cpu=4), queue("a", cpu=2), advance(1), accept("a"), advance(2), gone("W1"))
     story.given(advance(1), connect("W1", cpu=4, boot=2), advance(1))

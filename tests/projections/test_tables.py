@@ -60,6 +60,15 @@ def test_counts_of_an_operation_are_those_of_its_dispatches():
     assert requeued
 
 
+def test_an_end_without_a_run_of_its_own_has_no_exit_code():
+    rows = tabulated(History(1).run(600))["operations"]
+    ended = [row for row in rows if row.get("outcome") is not None]
+    without = [row for row in ended if row["outcome"] not in ("completed", "completed_from_cache")]
+    assert without != []
+    assert {row["exit_code"] for row in without} == {None}
+    assert None not in {row["exit_code"] for row in ended if row not in without}
+
+
 def test_every_column_is_documented_with_what_it_means():
     due = [
         f"| `{column.name}` | {column.kind} | {column.meaning} |" for columns in TABLES.values() for column in columns

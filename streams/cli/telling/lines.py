@@ -74,6 +74,8 @@ def _cause(found: Facts) -> str:
             return f"{named(found['operation'], asks=False)} was placed on {endpoint}"
         case "OperationQueued":
             return f"{named(found['operation'], asks=False)} was queued"
+        case "OperationReprioritised":
+            return f"{named(found['operation'], asks=False)} was given another priority"
         case "DispatchSettled":
             return f"{endpoint} said how its stopped run ended, {reason['reason']}"
         case "WorkerAdmitted":
@@ -147,8 +149,14 @@ def standing_then(why: Facts | None) -> list[str]:
             f"it asks {item['name']}={item['asked'] if item['asked'] is not None else '(any)'}; "
             f"{item['workers_with']} of {waits['workers']} workers have it"
             for item in waits["properties"]
-            if item["others"] and not item["workers_with"]
+            if item["others"] and not item["workers_with"] and not item["workers_undeclared"]
         ]
+    absence = waits["hold_absence"]
+    never = absence.get("head_never") if absence is not None else None
+    if never is not None and not never["no_workers"]:
+        lines.append(
+            f"no connected worker could ever run {named(absence['head'], asks=False)}: while it is first, nothing is held for anybody"
+        )
     return lines
 
 

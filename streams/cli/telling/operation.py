@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.cli.output import duration, size
-from streams.cli.tables import pairs_shown
+from streams.cli.tables import exit_shown, pairs_shown
 from streams.cli.telling.lines import (
     Facts,
     after,
@@ -121,13 +121,24 @@ def _moment(chapter: Facts) -> list[str]:
         case "overtaken":
             return [*_overtaken(chapter), *lines]
         case "first_in_line":
-            return ["first in line from here on", *lines[1:]]
+            return ["first in line from here on", *_stood_before(chapter["before"]), *lines[1:]]
         case "last":
             return ["and so until the end of this wait", *lines]
         case "now":
             return ["it still waits", *lines]
         case _:
             return ["it had to wait", *lines]
+
+
+def _stood_before(before: Facts | None) -> Iterator[str]:
+    if before is None:
+        return
+    never = before["never"] is not None and not before["never"]["no_workers"]
+    which = ", which no connected worker could ever run" if never else ""
+    yield f"until then {named(before['operation'])} stood before it{which}"
+    if before["nothing_held"]:
+        yield "so nothing was held for anybody while that one was first"
+    yield f"that ended: {cause(before['left'])}"
 
 
 def _overtaken(chapter: Facts) -> Iterator[str]:
@@ -186,7 +197,7 @@ def _finished(chapter: Facts) -> Iterator[str]:
         yield f"ended without running, {outcome['reason']}: {outcome['sentence']}"
     else:
         yield (
-            f"ended on {chapter['endpoint']} after {duration(chapter['ran_us'])}, exit code {chapter['exit_code']}, "
+            f"ended on {chapter['endpoint']} after {duration(chapter['ran_us'])}, {exit_shown(chapter['exit_code'], ', ')}"
             f"{outcome['reason']}: {outcome['sentence']}"
         )
     if chapter["because"] is not None:
