@@ -13,8 +13,9 @@ from events.facts import Unreadable
 from projections.redeciding import CannotFollow, Divergence, Judged, Redeciding
 from projections.verify.auditor import WHOLE, Audit, Auditor, FactRecord, Range, Refusal
 from projections.verify.case import Finding
-from projections.verify.catalogue import CATALOGUE, ORDER
+from projections.verify.catalogue import ORDER
 from projections.verify.passing import OF_EACH_DISPATCH
+from projections.verify.turning import cut
 from streams.errors import LogUnavailable
 from streams.export import ExportLog, NotExported
 from streams.log import Follower, Log, Partition, Record
@@ -89,8 +90,7 @@ def read_fact(record: FactRecord) -> bytes | Refusal:
 
 def refusal_of(fact: Unreadable) -> Refusal:
     """What the audit is told of a record that is no valid fact."""
-    value = fact.value if len(fact.value) <= 128 else fact.value[:127] + "…"
-    return Refusal(fact.fact_kind, int(fact.reason), fact.field, value, fact.instance, fact.key)
+    return Refusal(fact.fact_kind, int(fact.reason), fact.field, cut(fact.value), fact.instance, fact.key)
 
 
 async def verify(
@@ -240,8 +240,3 @@ class _Reading:
     async def close(self) -> None:
         """Stop reading."""
         await self._follower.close()
-
-
-def rule_name(finding: Finding) -> str:
-    """The name of the rule that a finding is of."""
-    return CATALOGUE[finding.rule].name

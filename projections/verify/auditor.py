@@ -268,12 +268,10 @@ class Auditor:
         if event.leader_epoch != self.shard.epoch:
             expected = f"leader_epoch={self.shard.epoch}, the last that was elected"
             found = f"leader_epoch={event.leader_epoch}"
-            self.audit.findings.append(Finding(LEADERS, event.seq, offset, event.cause_offset, expected, found))
+            self._find(LEADERS, event.seq, offset, event.cause_offset, expected, found)
         if event.at_us != self._at_us:
             expected = f"at_us={self._at_us}, as the events before it of its fact"
-            self.audit.findings.append(
-                Finding(TIME, event.seq, offset, event.cause_offset, expected, f"at_us={event.at_us}")
-            )
+            self._find(TIME, event.seq, offset, event.cause_offset, expected, f"at_us={event.at_us}")
 
     def _does_not_follow(self, offset: int, event: Any, value: bytes, chain: bytes) -> None:
         """A record of a replaced leader is left out; anything else is damage."""
@@ -290,10 +288,14 @@ class Auditor:
     def _damaged(self, rule: int, seq: int, offset: int, expected: str, found: str) -> None:
         # Whether the fact in hand is complete cannot be told: what is damaged may have been part of it.
         self.audit.cut_short, self._group = len(self._group), []
-        finding = Finding(rule, seq, offset, self._cause, expected, found)
-        self.audit.findings.append(finding)
-        self.audit.damage = finding
+        self.audit.damage = self._find(rule, seq, offset, self._cause, expected, found)
         self.done = True
+
+    def _find(self, rule: int, seq: int, offset: int, cause_offset: int, expected: str, found: str) -> Finding:
+        """Note what does not follow in the log itself; within a fact its case does."""
+        finding = Finding(rule, seq, offset, cause_offset, expected, found)
+        self.audit.findings.append(finding)
+        return finding
 
     def _elected(self, offset: int, event: Any) -> None:
         shard, judged = self.shard, self.case.judged
@@ -307,7 +309,7 @@ class Auditor:
             expected = f"at_us={shard.now_us}: an election moves no time"
         if expected:
             found = f"leader_epoch={event.leader_epoch} cause_offset={event.cause_offset} at_us={event.at_us}"
-            self.audit.findings.append(Finding(LEADERS, event.seq, offset, event.cause_offset, expected, found))
+            self._find(LEADERS, event.seq, offset, event.cause_offset, expected, found)
         shard.epoch = event.leader_epoch
         self.audit.elected.append((event.seq, event.leader_epoch, event.leader_elected.build))
         case = self.case
@@ -319,22 +321,19 @@ class Auditor:
     def _judge(self, events: list[Recorded]) -> None:
         shard, case = self.shard, self.case
         cause, now_us = self._cause, self._at_us
-        record = self._fact_of(cause, events)
+        first = events[0]
+        record = self._fact_of(cause, first)
         self.audit.facts += 1
         case.judged[OFFSETS] += 1
         if cause <= shard.position:
             expected = f"cause_offset above {shard.position}: all events of a fact stand together, facts in order"
-            self.audit.findings.append(Finding(OFFSETS, events[0].seq, events[0].offset, cause, expected, f"{cause}"))
+            self._find(OFFSETS, first.seq, first.offset, cause, expected, f"{cause}")
         case.judged[TIME] += 1
-        due_us = shard.now_us if now_us < shard.now_us else now_us
-        if record is not None:
-            due_us = max(shard.now_us, record.at_us)
+        due_us = max(shard.now_us, now_us if record is None else record.at_us)
         if due_us != now_us:
             expected = f"at_us={due_us}: the later of {shard.now_us} and the fact's append time"
-            self.audit.findings.append(
-                Finding(TIME, events[0].seq, events[0].offset, cause, expected, f"at_us={now_us}")
-            )
-        case.open(cause, events, now_us, None)
+            self._find(TIME, first.seq, first.offset, cause, expected, f"at_us={now_us}")
+        case.open(cause, events, now_us)
         try:
             self._follow(case, record)
             if case.at < len(events):
@@ -362,29 +361,27 @@ class Auditor:
             domain.dirty.clear()
             domain.unjudged = {}
 
-    def _fact_of(self, cause: int, events: list[Recorded]) -> FactRecord | None:
+    def _fact_of(self, cause: int, first: Recorded) -> FactRecord | None:
         """The fact at an offset; None where facts are not looked at, or are gone."""
         if not self._with_facts or self._facts_begin is None or cause < self._facts_begin:
             return None
         facts = self._facts
         while facts and facts[0].offset < cause:
-            self._unanswered(facts.popleft(), events[0])
+            self._unanswered(facts.popleft(), first)
         self.case.judged[ANSWERED] += 1
         if not facts or facts[0].offset != cause:
             expected = f"a fact at offset {cause}"
-            self.audit.findings.append(
-                Finding(ANSWERED, events[0].seq, events[0].offset, cause, expected, "there is none")
-            )
+            self._find(ANSWERED, first.seq, first.offset, cause, expected, "there is none")
             return None
         if self.audit.facts_from_seq is None:
-            self.audit.facts_from_seq = events[0].seq
+            self.audit.facts_from_seq = first.seq
         return facts.popleft()
 
     def _unanswered(self, fact: FactRecord, event: Recorded) -> None:
         if fact.offset <= self.shard.position:
             return  # judged before, or of a range that begins later
         expected = f"at least one event for the fact at offset {fact.offset}"
-        self.audit.findings.append(Finding(ANSWERED, event.seq, event.offset, fact.offset, expected, "none"))
+        self._find(ANSWERED, event.seq, event.offset, fact.offset, expected, "none")
 
     def _follow(self, case: Case, record: FactRecord | None) -> None:
         events = case.events
@@ -435,17 +432,20 @@ class Auditor:
             case.due(REJECTED, "fact_rejected", "of a record without a kind")
             return
         message = getattr(fact, name)
-        case.fact = _new(FactSeen, (record.at_us, record.key, KINDS[name], message))
-        if record.key and record.key in case.shard.parked and name != "key_released":
-            ignores(case, r.IGNORE_REASON_KEY_PARKED, getattr(message, "instance", ""), record.key, rule=PARKED)
-            return
-        RULES[name](case, message)
+        case.fact = _new(FactSeen, (record.key, KINDS[name]))
+        if name == "key_released" or not self._is_parked(case, record.key, getattr(message, "instance", "")):
+            RULES[name](case, message)
+
+    def _is_parked(self, case: Case, key: str, instance: str) -> bool:
+        """Whether the fact's key is parked: whatever it says is ignored then."""
+        parked = bool(key) and key in case.shard.parked
+        if parked:
+            ignores(case, r.IGNORE_REASON_KEY_PARKED, instance, key, rule=PARKED)
+        return parked
 
     def _refused(self, case: Case, record: FactRecord, read: Refusal) -> None:
-        case.fact = FactSeen(record.at_us, record.key, read.fact_kind, None)
-        if record.key and record.key in case.shard.parked:
-            case.fact = FactSeen(record.at_us, record.key, "Unreadable", None)
-            ignores(case, r.IGNORE_REASON_KEY_PARKED, read.instance, record.key, rule=PARKED)
+        case.fact = FactSeen(record.key, "Unreadable")
+        if self._is_parked(case, record.key, read.instance):
             return
         case.expect(
             REJECTED,

@@ -5,7 +5,7 @@ from typing import Any
 from projections.verify.case import Case
 from projections.verify.catalogue import CONFIRMED, FLAPS, REPORTS, STABLE
 from projections.verify.rows import Domain
-from projections.verify.turning import ignores, instance_of, rejects, worker_of
+from projections.verify.turning import ignores, instance_of, is_as_it_came, rejects, worker_of
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 PROVES_LOSS = (r.FETCH_FAILURE_NOT_FOUND, r.FETCH_FAILURE_DATA_LOSS)
@@ -52,7 +52,7 @@ def advertise(case: Case, f: Any) -> None:
         rejects(case, r.REJECT_REASON_INVALID_FIELD, "full", str(f.full).lower(), f.instance, f.endpoint)
     else:
         is_confirmed(case, domain, worker.endpoint, always=True)
-        _same(case, REPORTS, "blobs_available", f)
+        is_as_it_came(case, REPORTS, "blobs_available", f)
 
 
 def evict(case: Case, f: Any) -> None:
@@ -60,7 +60,7 @@ def evict(case: Case, f: Any) -> None:
     found = worker_of(case, f, f.connection_id)
     if found is not None:
         is_confirmed(case, found[0], f.endpoint)
-        _same(case, REPORTS, "blobs_evicted", f)
+        is_as_it_came(case, REPORTS, "blobs_evicted", f)
 
 
 def fetch_failed(case: Case, f: Any) -> None:
@@ -76,7 +76,7 @@ def fetch_failed(case: Case, f: Any) -> None:
     elif f.failure not in PROVES_LOSS:
         ignores(case, r.IGNORE_REASON_TRANSIENT_FAILURE, f.instance, f.endpoint)
     else:
-        _same(case, REPORTS, "peer_fetch_failed", f)
+        is_as_it_came(case, REPORTS, "peer_fetch_failed", f)
 
 
 def announce(case: Case, f: Any) -> None:
@@ -92,7 +92,7 @@ def announce(case: Case, f: Any) -> None:
     elif store != f.store:
         rejects(case, r.REJECT_REASON_INVALID_FIELD, "store", f.store, f.instance)
     else:
-        _same(case, STABLE, "blobs_stable", f)
+        is_as_it_came(case, STABLE, "blobs_stable", f)
         for name in list(domain.workers):
             owed = domain.endpoints[name].owed
             surplus = len(owed) - domain.options.max_chunks
@@ -118,11 +118,4 @@ def acknowledge(case: Case, f: Any) -> None:
         ignores(case, r.IGNORE_REASON_NOT_SENT, f.instance, f.endpoint)
     else:
         is_confirmed(case, domain, worker.endpoint)
-        _same(case, STABLE, "blobs_stable_acknowledged", f)
-
-
-def _same(case: Case, rule: int, kind: str, f: Any) -> None:
-    """The fact stands in the log under its own name, as it came."""
-    p = case.due(rule, kind)
-    case.check(rule, p == f, "the fact as it came: " + " ".join(str(f).split())[:200])
-    case.fold_next()
+        is_as_it_came(case, STABLE, "blobs_stable_acknowledged", f)

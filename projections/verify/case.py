@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from projections.verify.catalogue import CATALOGUE, READABLE
 from projections.verify.rows import Domain, Op, Run, Shard, Worker
 
-SHOWN = 300
+EVENT_CHARS = 300
 """Characters of an event that stand in a finding."""
 
 
@@ -36,12 +36,10 @@ class Recorded(NamedTuple):
 
 
 class FactSeen(NamedTuple):
-    """The fact itself, where the log still has it: its record's key, its append time, its kind and its message."""
+    """What the log still has of the fact: its record's key, and its kind as events call it."""
 
-    at_us: int
     key: str
     kind: str
-    payload: Any
 
 
 class Off(Exception):
@@ -71,14 +69,14 @@ class Case:
         self.seq = 0
         self.fact: FactSeen | None = None
 
-    def open(self, offset: int, events: list[Recorded], now_us: int, fact: FactSeen | None) -> None:
-        """Begin with the events of the next fact."""
+    def open(self, offset: int, events: list[Recorded], now_us: int) -> None:
+        """Begin with the events of the next fact; `fact` is for who finds it in the log to set."""
         self.offset = offset
         self.events = events
         self.at = 0
         self.was_us = self.shard.now_us
         self.now_us = now_us
-        self.fact = fact
+        self.fact = None
 
     def peek(self) -> str:
         """The kind of the next event; empty at the end of the fact."""
@@ -94,14 +92,14 @@ class Case:
 
     def due(self, rule: int, kind: str, expected: str = "") -> Any:
         """The next event's message, which must be of this kind. Raises Off."""
-        if self.at >= len(self.events) or self.events[self.at].kind != kind:
+        if self.peek() != kind:
             raise Off(rule, f"{kind} {expected}".strip())
         self.judged[rule] += 1
         return self.events[self.at].payload
 
     def expect(self, rule: int, kind: str, **fields: Any) -> Any:
         """The next event is of this kind and says this; it is folded. Raises Off."""
-        if self.at >= len(self.events) or self.events[self.at].kind != kind:
+        if self.peek() != kind:
             raise Off(rule, " ".join((kind, *(f"{name}={value!r}" for name, value in fields.items()))))
         self.judged[rule] += 1
         payload = self.events[self.at].payload
@@ -129,7 +127,7 @@ class Case:
             return "the fact has no more events"
         event = self.events[self.at]
         text = " ".join(str(event.payload).split())
-        return f"{event.kind} {text}"[:SHOWN].strip()
+        return f"{event.kind} {text}"[:EVENT_CHARS].strip()
 
     def domain(self, name: str) -> Domain:
         """A known instance. Raises Off."""

@@ -13,7 +13,6 @@ from projections.verify.rows import Domain, Run
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 MOST_KINDS = 512
-DEFAULT_LAST_RUNS = 1_000
 
 Kind = tuple[int, str]
 """Where it is named, and its name."""
@@ -64,8 +63,8 @@ class History:
 
     __slots__ = ("_every", "last_runs", "past")
 
-    def __init__(self) -> None:
-        self.last_runs = DEFAULT_LAST_RUNS
+    def __init__(self, last_runs: int) -> None:
+        self.last_runs = last_runs
         self.past: dict[Kind, Past] = {}  # the kind whose last run ended longest ago first
         self._every: Past | None = None
 

@@ -1,8 +1,10 @@
 """How runs and operations end other than well, as the next events: which budget a cause is charged to, and what follows (2.7)."""
 
+from typing import Any
+
 from projections.verify.case import Case
 from projections.verify.catalogue import BUDGETS, KILLED
-from projections.verify.rows import Op, Run, Worker
+from projections.verify.rows import Domain, Op, Run, Worker
 from proto.gen.headway.v1 import reasons_pb2 as r
 from proto.gen.headway.v1.common_pb2 import ResourceUsage
 
@@ -45,6 +47,19 @@ def is_revoked(case: Case, run: Run, cause: int) -> None:
         cause=cause,
         endpoint=run.worker.endpoint,
         instance=run.op.domain.name,
+    )
+
+
+def is_told_to_stop(case: Case, f: Any, number: int) -> None:
+    """The worker that the fact is of runs what it does not hold (any more): it is told to stop that."""
+    case.expect(
+        KILLED,
+        "kill_requested",
+        endpoint=f.endpoint,
+        instance=f.instance,
+        operation_id=0,
+        dispatch_id=number,
+        cause=r.KILL_CAUSE_NOT_CURRENT,
     )
 
 
@@ -146,15 +161,11 @@ def goes_back(
     )
 
 
-def acknowledges(case: Case, worker: Worker) -> None:
+def acknowledges(case: Case, domain: Domain, worker: Worker) -> None:
     """After each message of a worker: what it should have accepted by now goes back untried, the run revoked first (B6)."""
-    if not worker.unaccepted or not worker.runs:
+    if not domain.options.ack_us or not worker.unaccepted:
         return
-    run = next(iter(worker.runs.values()))
-    options = run.op.domain.options
-    if not options.ack_us:
-        return
-    overdue_us = case.now_us - options.ack_us
+    overdue_us = case.now_us - domain.options.ack_us
     for run in list(worker.runs.values()):
         if not run.accepted and not run.revoked and run.heard_us < overdue_us:
             is_revoked(case, run, r.KILL_CAUSE_UNACKNOWLEDGED)

@@ -6,12 +6,12 @@ from projections.verify.case import Case
 from projections.verify.catalogue import ADMITTED, CANCELLED, CLIENTS, FORGOTTEN, JOINED, ORDERED, REQUIREMENTS
 from projections.verify.ending import stops
 from projections.verify.leaving import client_leaves
+from projections.verify.options import SECOND_US
 from projections.verify.rows import FINISHED, Client, Demand, Domain, Op, Properties, amount_of
 from projections.verify.turning import ignores, instance_of, operation_of, rejects
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 LATEST_US = (1 << 63) // 2 - 1
-SECOND_US = 1_000_000
 LONGEST = (1 << 63) - 1
 
 Items = tuple[tuple[str, str], ...]

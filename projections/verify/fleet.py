@@ -4,8 +4,8 @@ from typing import Any
 
 from projections.verify.blobs import is_confirmed, note_flap
 from projections.verify.case import Case
-from projections.verify.catalogue import CONNECTED, DRAINED, HEARD, KILLED, LEFT
-from projections.verify.ending import acknowledges, loses_worker
+from projections.verify.catalogue import CONNECTED, DRAINED, HEARD, LEFT
+from projections.verify.ending import acknowledges, is_told_to_stop, loses_worker
 from projections.verify.leaving import is_wiped, worker_leaves
 from projections.verify.reporting import is_settled
 from projections.verify.rows import Domain, Worker, amount_of
@@ -71,15 +71,7 @@ def connect(case: Case, f: Any) -> None:
         note_flap(case, domain, f.endpoint)
     for number in listed:
         if number not in kept:
-            case.expect(
-                KILLED,
-                "kill_requested",
-                instance=f.instance,
-                endpoint=f.endpoint,
-                operation_id=0,
-                dispatch_id=number,
-                cause=r.KILL_CAUSE_NOT_CURRENT,
-            )
+            is_told_to_stop(case, f, number)
 
 
 def report(case: Case, f: Any) -> None:
@@ -103,7 +95,7 @@ def _is_heard(case: Case, domain: Domain, worker: Worker, free_kib: int | None) 
             HEARD, f"instance={domain.name!r} endpoint={worker.endpoint!r} free_memory_kib={free_kib}", case.shown()
         )
     case.fold_next()
-    acknowledges(case, worker)
+    acknowledges(case, domain, worker)
 
 
 def drain(case: Case, f: Any) -> None:

@@ -16,15 +16,8 @@ from projections.verify.folds_of_operations import FOLDS_OF_OPERATIONS
 from projections.verify.folds_of_workers import FOLDS_OF_WORKERS
 from projections.verify.ledger import charge, demand_of, touched
 from projections.verify.options import Options
-from projections.verify.rows import (
-    FINISHED,
-    QUEUED,
-    Domain,
-)
-from projections.verify.times import (
-    arm_domain,
-    arm_shortage,
-)
+from projections.verify.rows import FINISHED, QUEUED, Domain
+from projections.verify.times import arm_domain, arm_shortage
 
 
 def _leader_elected(case: Case, p: Any) -> None:
@@ -78,7 +71,7 @@ def _configured(case: Case, p: Any) -> None:
         raise Off(READABLE, "a configuration that can be read") from error
     domain = shard.domains.get(p.instance)
     if domain is None:
-        domain = shard.domains[p.instance] = Domain(p.instance, options, History())
+        domain = shard.domains[p.instance] = Domain(p.instance, options, History(options.last_runs))
     domain.options = options
     domain.history.keep(options.last_runs)
     domain.demands = {}

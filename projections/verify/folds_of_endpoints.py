@@ -5,12 +5,8 @@ from typing import Any
 
 from projections.verify.case import Case, Off
 from projections.verify.catalogue import READABLE
-from projections.verify.rows import (
-    Endpoint,
-)
-from projections.verify.times import (
-    arm_endpoint,
-)
+from projections.verify.rows import Endpoint
+from projections.verify.times import arm_endpoint
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 BROADCASTS_KEPT = 64

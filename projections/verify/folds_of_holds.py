@@ -6,13 +6,8 @@ from typing import Any
 from projections.verify.case import Case, Off
 from projections.verify.catalogue import READABLE
 from projections.verify.ledger import touched
-from projections.verify.rows import (
-    Domain,
-    Hold,
-)
-from projections.verify.times import (
-    arm_hold,
-)
+from projections.verify.rows import Domain, Hold
+from projections.verify.times import arm_hold
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 

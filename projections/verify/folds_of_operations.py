@@ -6,22 +6,9 @@ from typing import Any
 from projections.verify.case import Case, Off
 from projections.verify.catalogue import BUDGETS, CURRENT, READABLE
 from projections.verify.catalogue import QUEUED as QUEUED_RULE
-from projections.verify.ledger import demand_of, promote, settle, touched
-from projections.verify.rows import (
-    EXECUTING,
-    FINISHED,
-    FORWARDED,
-    LOOKED_UP,
-    QUEUED,
-    Client,
-    Op,
-    Run,
-)
-from projections.verify.times import (
-    arm_client,
-    arm_run,
-    arm_shortage,
-)
+from projections.verify.ledger import charge, demand_of, promote, settle, touched
+from projections.verify.rows import EXECUTING, FINISHED, FORWARDED, LOOKED_UP, QUEUED, Client, Op, Run
+from projections.verify.times import arm_client, arm_run, arm_shortage
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 PAUSES = frozenset({r.REQUEUE_CAUSE_DECLINED, r.REQUEUE_CAUSE_BACKPRESSURE, r.REQUEUE_CAUSE_UNACKNOWLEDGED})
@@ -42,13 +29,16 @@ EXHAUSTED = {
 
 
 def _operation_queued(case: Case, p: Any) -> None:
-    domain = case.shard.domains.get(p.instance) or case.domain(p.instance)
+    domain = case.domain(p.instance)
     name, offset, number = p.client_operation_id, case.offset, p.requirement_id
     if offset in case.shard.ops:
         raise Off(READABLE, f"one operation for the fact at offset {offset}")
-    op = Op(domain, offset, name, domain.demands.get(number) or demand_of(case, domain, number))
-    op.priority = op.top = p.priority
-    op.queued_at_us = op.time_us = op.since_us = p.queued_at_us
+    op = Op(domain, offset, name, demand_of(case, domain, number))
+    op.queued_at_us = op.since_us = p.queued_at_us
+    _ordered(op, p)
+    if op.share is not None:
+        whose, cost_us = op.share
+        domain.shares[whose] = op.time_us + cost_us
     op.timeout_us = p.timeout_us
     op.expected_us = p.expected_duration_us
     op.client_id = p.client_id
@@ -57,21 +47,30 @@ def _operation_queued(case: Case, p: Any) -> None:
     if p.cacheable and not p.skip_cache_lookup and p.action_digest.hash:
         op.action = (p.action_digest.hash, p.action_digest.size_bytes)
         domain.actions[op.action] = op
-    if p.HasField("order"):
-        placed = p.order
-        op.top, op.time_us = placed.priority, placed.time_us
-        if placed.cost_us:
-            op.share = (placed.share_of, placed.cost_us)
-            domain.shares[placed.share_of] = placed.time_us + placed.cost_us
     case.shard.ops[offset] = op
     domain.by_client[name] = op
     if p.attached:
         client = Client(name, True, case.now_us)
         op.clients = {name: client}
         arm_client(case.shard, op, client)
-    domain.enqueue(op)
-    if number in domain.shortages:
-        arm_shortage(case.shard, op)
+    _waits(case, op)
+
+
+def _ordered(op: Op, p: Any) -> None:
+    """Its place in the queue: by its priority and queued time, where the event gives no other."""
+    op.priority = op.top = p.priority
+    op.time_us = op.queued_at_us
+    op.share = None
+    if p.HasField("order"):
+        op.top, op.time_us = p.order.priority, p.order.time_us
+        if p.order.cost_us:
+            op.share = (p.order.share_of, p.order.cost_us)
+
+
+def _waits(case: Case, op: Op) -> None:
+    """It is in the queue, and fails in time where no worker could run it."""
+    op.domain.enqueue(op)
+    arm_shortage(case.shard, op)
 
 
 def _operation_dispatched(case: Case, p: Any) -> None:
@@ -87,9 +86,7 @@ def _operation_dispatched(case: Case, p: Any) -> None:
     worker.unaccepted += 1
     worker.recency = case.seq
     worker.stamp += 1
-    left = worker.left
-    for pool, amount in run.demand.amounts:
-        left[pool] -= amount
+    charge(worker, run.demand)
     if domain.hold is not None and domain.hold.op is op:
         touched(domain, domain.hold.worker)
         domain.hold = None
@@ -101,9 +98,7 @@ def _operation_dispatched(case: Case, p: Any) -> None:
 
 def _operation_accepted(case: Case, p: Any) -> None:
     op = case.op(p.operation_id)
-    run = op.run
-    if run is None or run.id != p.dispatch_id:
-        run = case.run(CURRENT, op, p.dispatch_id)
+    run = case.run(CURRENT, op, p.dispatch_id)
     if run.accepted:
         raise Off(CURRENT, f"a dispatch that was not accepted before; {run.id} was")
     case.judged[CURRENT] += 1
@@ -147,7 +142,6 @@ def _operation_requeued(case: Case, p: Any) -> None:
     _requeue_counted(case, op, p)
     if p.requirement_id:
         op.demand = demand_of(case, domain, p.requirement_id)
-        op.number = p.requirement_id
     op.run = None
     op.stage = QUEUED
     op.since_us = case.now_us
@@ -166,9 +160,7 @@ def _operation_requeued(case: Case, p: Any) -> None:
     if p.cause in HEARD_CAUSES:
         promote(case, worker)
     touched(domain, worker)
-    domain.enqueue(op)
-    if op.number in domain.shortages:
-        arm_shortage(case.shard, op)
+    _waits(case, op)
 
 
 def _end_counted(case: Case, op: Op, p: Any) -> None:
@@ -229,17 +221,9 @@ def _operation_reprioritised(case: Case, p: Any) -> None:
     op = case.op(p.operation_id)
     if op.stage == QUEUED:
         op.domain.dequeue(op)
-    op.priority = op.top = p.priority
-    op.time_us = op.queued_at_us
-    op.share = None
-    if p.HasField("order"):
-        op.top, op.time_us = p.order.priority, p.order.time_us
-        if p.order.cost_us:
-            op.share = (p.order.share_of, p.order.cost_us)
+    _ordered(op, p)
     if op.stage == QUEUED:
-        op.domain.enqueue(op)
-        if op.number in op.domain.shortages:
-            arm_shortage(case.shard, op)
+        _waits(case, op)
 
 
 def _operations_forgotten(case: Case, p: Any) -> None:
@@ -307,9 +291,7 @@ def _cache_answered(case: Case, p: Any) -> None:
         op = case.op(p.operation_id)
         op.stage = QUEUED
         op.since_us = case.now_us
-        op.domain.enqueue(op)
-        if op.number in op.domain.shortages:
-            arm_shortage(case.shard, op)
+        _waits(case, op)
 
 
 FOLDS_OF_OPERATIONS: dict[str, Callable[[Case, Any], None]] = {

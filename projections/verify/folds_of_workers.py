@@ -6,16 +6,8 @@ from typing import Any
 from projections.verify.case import Case, Off
 from projections.verify.catalogue import CURRENT, READABLE, SETTLED
 from projections.verify.ledger import charge, promote, settle, touched
-from projections.verify.rows import (
-    Domain,
-    Endpoint,
-    Worker,
-)
-from projections.verify.times import (
-    arm_endpoint,
-    arm_kill,
-    arm_worker,
-)
+from projections.verify.rows import Domain, Endpoint, Worker
+from projections.verify.times import arm_endpoint, arm_kill, arm_worker
 
 
 def _kill_requested(case: Case, p: Any) -> None:

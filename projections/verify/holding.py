@@ -231,8 +231,7 @@ def _says_none(case: Case, domain: Domain, op: Op, choice: Choice) -> None:
         (p.instance, p.operation_id, p.waited_us) == wanted,
         f"(instance, operation_id, waited_us) = {wanted}",
     )
-    excluded = [(count.exclusion, count.workers) for count in p.excluded]
-    case.check(HOLD_CHOICE, excluded == choice.excluded, f"excluded={choice.excluded}")
+    _exclusions(case, p, choice)
     case.fold_next()
 
 
@@ -240,8 +239,12 @@ def _counts(case: Case, p: Any, choice: Choice) -> None:
     said = [(c.endpoint, c.shortfall_milli, c.running, c.free_at_us) for c in p.candidates]
     case.check(HOLD_CHOICE, said == choice.candidates, f"candidates={choice.candidates}")
     case.check(HOLD_CHOICE, p.more_candidates == choice.more, f"more_candidates={choice.more}")
-    excluded = [(count.exclusion, count.workers) for count in p.excluded]
-    case.check(HOLD_CHOICE, excluded == choice.excluded, f"excluded={choice.excluded}")
+    _exclusions(case, p, choice)
     case.check(HOLD_CHOICE, p.free_at_us == choice.free_at_us, f"free_at_us={choice.free_at_us}")
     basis = [(b.source, b.kind, b.samples, b.runs, b.last_end_us) for b in p.basis]
     case.check(HOLD_CHOICE, basis == choice.basis, f"basis={choice.basis}")
+
+
+def _exclusions(case: Case, p: Any, choice: Choice) -> None:
+    said = [(count.exclusion, count.workers) for count in p.excluded]
+    case.check(HOLD_CHOICE, said == choice.excluded, f"excluded={choice.excluded}")

@@ -2,12 +2,7 @@
 
 from projections.verify.case import Case, Off
 from projections.verify.catalogue import REQUIREMENTS
-from projections.verify.rows import (
-    Demand,
-    Domain,
-    Run,
-    Worker,
-)
+from projections.verify.rows import Demand, Domain, Run, Worker
 
 
 def demand_of(case: Case, domain: Domain, number: int) -> Demand:

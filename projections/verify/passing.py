@@ -21,9 +21,7 @@ from projections.verify.catalogue import (
     STRATEGY,
     VETO,
 )
-from projections.verify.catalogue import (
-    QUEUED as QUEUED_RULE,
-)
+from projections.verify.catalogue import QUEUED as QUEUED_RULE
 from projections.verify.fitting import accepts, below_caps, chosen, has_room
 from projections.verify.rows import QUEUED, Domain, Entry, Op, Worker
 from proto.gen.headway.v1 import reasons_pb2 as r
@@ -147,7 +145,7 @@ def first_due(case: Case, domain: Domain) -> Due | None:
 
 def _dispatched(case: Case, domain: Domain, due: Due) -> None:
     """The next event is this placement."""
-    if case.at >= len(case.events) or case.events[case.at].kind != "operation_dispatched":
+    if case.peek() != "operation_dispatched":
         waiting = (
             f"operation_dispatched operation_id={due.op.id} endpoint={due.worker.endpoint!r}: it waits and fits there"
         )

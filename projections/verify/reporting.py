@@ -3,10 +3,17 @@
 from typing import Any
 
 from projections.verify.case import Case, Off
-from projections.verify.catalogue import CURRENT, ENDED, ESCALATED, KILLED, SETTLED
-from projections.verify.ending import FAILED_EXIT_CODE, acknowledges, fails_job, goes_back, returns_untried
+from projections.verify.catalogue import CURRENT, ENDED, ESCALATED, SETTLED
+from projections.verify.ending import (
+    FAILED_EXIT_CODE,
+    acknowledges,
+    fails_job,
+    goes_back,
+    is_told_to_stop,
+    returns_untried,
+)
 from projections.verify.entering import numbered
-from projections.verify.rows import UNDECLARED, Domain, Run, Worker
+from projections.verify.rows import UNDECLARED, Domain, Run
 from projections.verify.turning import ignores, worker_of
 from proto.gen.headway.v1 import reasons_pb2 as r
 
@@ -17,33 +24,16 @@ ENDS = {
 }
 
 
-def _holder(case: Case, f: Any) -> tuple[Domain, Worker] | None:
-    domain = case.shard.domains.get(f.instance)
-    if domain is not None:
-        worker = domain.workers.get(f.endpoint)
-        if worker is not None and worker.connection_id == f.connection_id:
-            return domain, worker
-    return worker_of(case, f, f.connection_id, f.dispatch_id)
-
-
 def accept(case: Case, f: Any) -> None:
     """The worker runs it; what it does not hold it is told to stop (B6)."""
-    found = _holder(case, f)
+    found = worker_of(case, f, f.connection_id, f.dispatch_id)
     if found is None:
         return
     domain, worker = found
     run = worker.runs.get(f.dispatch_id)
     if run is None:
         ignores(case, r.IGNORE_REASON_DISPATCH_NOT_CURRENT, f.instance, f.endpoint, f.dispatch_id)
-        case.expect(
-            KILLED,
-            "kill_requested",
-            endpoint=f.endpoint,
-            instance=f.instance,
-            operation_id=0,
-            dispatch_id=f.dispatch_id,
-            cause=r.KILL_CAUSE_NOT_CURRENT,
-        )
+        is_told_to_stop(case, f, f.dispatch_id)
     elif run.revoked:
         ignores(case, r.IGNORE_REASON_DISPATCH_NOT_CURRENT, f.instance, f.endpoint, f.dispatch_id)
     elif run.accepted:
@@ -55,16 +45,15 @@ def accept(case: Case, f: Any) -> None:
         if p.dispatch_id != run.id or p.operation_id != run.op.id:
             case.find(CURRENT, f"operation_id={run.op.id} dispatch_id={run.id}", case.shown())
         case.fold_next()
-    if domain.options.ack_us:
-        acknowledges(case, worker)
+    acknowledges(case, domain, worker)
 
 
 def decline(case: Case, f: Any) -> None:
     """The operation goes back untried."""
-    found = _holder(case, f)
+    found = worker_of(case, f, f.connection_id, f.dispatch_id)
     if found is None:
         return
-    _, worker = found
+    domain, worker = found
     run = worker.runs.get(f.dispatch_id)
     if run is None:
         ignores(case, r.IGNORE_REASON_DISPATCH_NOT_CURRENT, f.instance, f.endpoint, f.dispatch_id)
@@ -80,7 +69,7 @@ def decline(case: Case, f: Any) -> None:
             free_kib=f.free_kib,
             message="",
         )
-    acknowledges(case, worker)
+    acknowledges(case, domain, worker)
 
 
 def is_settled(case: Case, run: Run, result: int) -> None:
@@ -98,7 +87,7 @@ def is_settled(case: Case, run: Run, result: int) -> None:
 
 def finish(case: Case, f: Any) -> None:
     """The final report of a run."""
-    found = _holder(case, f)
+    found = worker_of(case, f, f.connection_id, f.dispatch_id)
     if found is None:
         return
     domain, worker = found
@@ -109,8 +98,7 @@ def finish(case: Case, f: Any) -> None:
         is_settled(case, run, f.result)
     else:
         _ends(case, domain, run, f)
-    if domain.options.ack_us:
-        acknowledges(case, worker)
+    acknowledges(case, domain, worker)
 
 
 def _ends(case: Case, domain: Domain, run: Run, f: Any) -> None:

@@ -86,7 +86,7 @@ class Op:
 
     __slots__ = (
         "action", "client_id", "clients", "commanded", "demand", "domain", "escalations", "expected_us", "expired_at_us", "failures",
-        "frees", "id", "losses", "mnemonic", "name", "number", "priority", "queued_at_us", "run", "share", "since_us", "stage", "target",
+        "frees", "id", "losses", "mnemonic", "name", "priority", "queued_at_us", "run", "share", "since_us", "stage", "target",
         "time_us", "timeout_us", "top",
     )  # fmt: skip
 
@@ -95,7 +95,6 @@ class Op:
         self.id = number
         self.name = name
         self.demand = demand
-        self.number = demand.number
         self.priority = self.top = self.queued_at_us = self.time_us = self.since_us = 0
         self.timeout_us = self.expected_us = self.expired_at_us = 0
         self.failures = self.losses = self.frees = self.escalations = 0
@@ -106,6 +105,11 @@ class Op:
         self.action: tuple[bytes, int] | None = None
         self.client_id = self.mnemonic = self.target = ""
         self.commanded = False
+
+    @property
+    def number(self) -> int:
+        """That of its requirements."""
+        return self.demand.number
 
     @property
     def entry(self) -> Entry:

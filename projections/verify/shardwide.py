@@ -9,7 +9,7 @@ from projections.verify.entering import forgets
 from projections.verify.holding import expect_released
 from projections.verify.options import same_configuration
 from projections.verify.rows import FINISHED, FORWARDED, LOOKED_UP, Op
-from projections.verify.turning import ignores, instance_of, operation_of
+from projections.verify.turning import ignores, instance_of, is_as_it_came, operation_of
 from proto.gen.headway.v1 import reasons_pb2 as r
 
 
@@ -70,9 +70,7 @@ def release_key(case: Case, f: Any) -> None:
 
 def tick(case: Case, f: Any) -> None:
     """Time passed."""
-    case.due(SURPLUS, "ticked")
-    case.at += 1
-    case.seq = case.events[case.at - 1].seq
+    case.expect(SURPLUS, "ticked")
     forgets(case)
 
 
@@ -84,9 +82,7 @@ def load_hints(case: Case, f: Any) -> None:
     if {(h.target_id, h.mnemonic): (h.cpu_millis, h.memory_kib) for h in f.hints} == domain.hints:
         ignores(case, r.IGNORE_REASON_NO_CHANGE, f.instance)
         return
-    p = case.due(ANSWERS, "hints_loaded")
-    case.check(ANSWERS, p == f, "the hints as they came")
-    case.fold_next()
+    is_as_it_came(case, ANSWERS, "hints_loaded", f)
 
 
 def _awaiting(case: Case, f: Any, stage: str) -> Op | None:
@@ -103,9 +99,7 @@ def answer_cache(case: Case, f: Any) -> None:
     op = _awaiting(case, f, LOOKED_UP)
     if op is None:
         return
-    p = case.due(ANSWERS, "cache_answered")
-    case.check(ANSWERS, p == f, "the answer as it came")
-    case.fold_next()
+    is_as_it_came(case, ANSWERS, "cache_answered", f)
     if f.answer == r.CACHE_ANSWER_HIT:
         stops(case, ANSWERS, op, r.OUTCOME_COMPLETED_FROM_CACHE, exit_code=f.exit_code, message=f.message)
     elif f.answer == r.CACHE_ANSWER_FAILED:
@@ -120,9 +114,7 @@ def report_upstream(case: Case, f: Any) -> None:
     op = _awaiting(case, f, FORWARDED)
     if op is None:
         return
-    p = case.due(ANSWERS, "upstream_reported")
-    case.check(ANSWERS, p == f, "the report as it came")
-    case.fold_next()
+    is_as_it_came(case, ANSWERS, "upstream_reported", f)
     if f.state == r.UPSTREAM_STATE_FINISHED:
         outcome = f.outcome or r.OUTCOME_COMPLETED
         stops(case, ANSWERS, op, outcome, exit_code=f.exit_code, message=f.message)

@@ -22,7 +22,7 @@ def deadline_us(shard: Shard, timer: Timer) -> int | None:
     if kind == CLIENT:
         op = shard.ops.get(number)
         client = None if op is None or op.stage == FINISHED else (op.clients or {}).get(name)
-        return None if client is None or client.left else client.heard_us + domain.options.client_us + 1
+        return None if client is None or client.left else client_us(domain, client)
     if kind == SHORTAGE:
         op = shard.ops.get(number)
         return None if op is None else shortage_us(op)
@@ -36,13 +36,28 @@ def deadline_us(shard: Shard, timer: Timer) -> int | None:
     if worker is None:
         return None
     if kind == WORKER:
-        return worker.seen_us + domain.options.worker_us if worker.connection_id == number else None
+        return worker_us(domain, worker) if worker.connection_id == number else None
     run = worker.runs.get(number)
     if run is None or run.revoked != (kind == KILL):
         return None
     if kind == KILL:
-        return run.killed_at_us + domain.options.kill_us + 1
+        return kill_us(domain, run)
     return executing_us(domain, run) if kind == EXECUTING else action_us(run)
+
+
+def client_us(domain: Domain, client: Client) -> int:
+    """C2: nothing was heard of the client for too long."""
+    return client.heard_us + domain.options.client_us + 1
+
+
+def worker_us(domain: Domain, worker: Worker) -> int:
+    """W10: nothing was heard of the worker for so long."""
+    return worker.seen_us + domain.options.worker_us
+
+
+def kill_us(domain: Domain, run: Run) -> int:
+    """K5: the worker did not say that the run has ended."""
+    return run.killed_at_us + domain.options.kill_us + 1
 
 
 def executing_us(domain: Domain, run: Run) -> int | None:
@@ -95,24 +110,17 @@ def endpoint_us(shard: Shard, domain: Domain, endpoint: Endpoint) -> int | None:
 
 def arm_worker(shard: Shard, domain: Domain, worker: Worker) -> None:
     """The silence of a worker."""
-    heappush(
-        shard.timers,
-        (worker.seen_us + domain.options.worker_us, WORKER, domain.name, worker.endpoint, worker.connection_id),
-    )
+    heappush(shard.timers, (worker_us(domain, worker), WORKER, domain.name, worker.endpoint, worker.connection_id))
 
 
 def arm_kill(shard: Shard, domain: Domain, run: Run) -> None:
     """A kill that is not answered."""
-    heappush(
-        shard.timers, (run.killed_at_us + domain.options.kill_us + 1, KILL, domain.name, run.worker.endpoint, run.id)
-    )
+    heappush(shard.timers, (kill_us(domain, run), KILL, domain.name, run.worker.endpoint, run.id))
 
 
 def arm_client(shard: Shard, op: Op, client: Client) -> None:
     """The silence of a client."""
-    heappush(
-        shard.timers, (client.heard_us + op.domain.options.client_us + 1, CLIENT, op.domain.name, client.name, op.id)
-    )
+    heappush(shard.timers, (client_us(op.domain, client), CLIENT, op.domain.name, client.name, op.id))
 
 
 def arm_run(shard: Shard, run: Run) -> None:

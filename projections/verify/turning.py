@@ -1,4 +1,4 @@
-"""Facts that change nothing or are refused, and the rows that a fact names."""
+"""Facts that change nothing, are refused or stand in the log as they came, and the rows that a fact names."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from projections.verify.catalogue import IGNORED, REJECTED
 from projections.verify.rows import Domain, Op, Worker
 from proto.gen.headway.v1 import reasons_pb2 as r
 
-SHOWN = 128
+VALUE_CHARS = 128
 
 
 def ignores(
@@ -27,21 +27,32 @@ def ignores(
     )
 
 
+def cut(value: str) -> str:
+    """A value as a rejection names it."""
+    return value if len(value) <= VALUE_CHARS else value[: VALUE_CHARS - 1] + "…"
+
+
 def rejects(case: Case, reason: int, field: str, value: str, instance: str = "", key: str = "") -> None:
     """The fact is invalid, for this reason; the text of the rule is not looked at."""
     fact = case.fact
     assert fact is not None, "a fact is judged where it is there"
-    shown = value if len(value) <= SHOWN else value[: SHOWN - 1] + "…"
     case.expect(
         REJECTED,
         "fact_rejected",
         fact_kind=fact.kind,
         reason=reason,
         field=field,
-        value=shown,
+        value=cut(value),
         instance=instance,
         key=key or fact.key,
     )
+
+
+def is_as_it_came(case: Case, rule: int, kind: str, f: Any) -> None:
+    """The fact stands in the log under its own name, as it came."""
+    p = case.due(rule, kind)
+    case.check(rule, p == f, "the fact as it came: " + " ".join(str(f).split())[:200])
+    case.fold_next()
 
 
 def instance_of(case: Case, name: str, key: str) -> Domain | None:

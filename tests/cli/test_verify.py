@@ -33,11 +33,14 @@ def answered(*arguments: str | Path) -> tuple[int, dict[str, Any]]:
     return result.exit_code, json.loads(result.stdout)["shards"][0]
 
 
+def facts_of(history: History) -> list[Record]:
+    """The records of the facts."""
+    return [Record(f.offset, f.at_us, f.key.encode() or None, f.value) for f in history.facts]
+
+
 def directory(path: Path, history: History, *, facts: Sequence[Record] | None = None) -> Path:
     """An export of this history, with all its facts or these."""
-    given = (
-        [Record(f.offset, f.at_us, f.key.encode() or None, f.value) for f in history.facts] if facts is None else facts
-    )
+    given = facts_of(history) if facts is None else facts
 
     async def make() -> None:
         log = MemoryLog(cluster_id="recorded")
@@ -107,11 +110,7 @@ def test_damage_is_located_and_what_is_before_it_judged(tmp_path):
 
 
 def test_a_changed_byte_in_a_file_is_read_past_and_found(sound, tmp_path):
-    for source in sound.rglob("*"):
-        if source.is_file():
-            target = tmp_path / source.relative_to(sound)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(source.read_bytes())
+    shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
     file = sorted(path for path in tmp_path.glob("*events*/*.zst"))[1]
     changed = bytearray(file.read_bytes())
     changed[len(changed) // 2] ^= 1
@@ -134,8 +133,7 @@ def test_a_file_that_is_cut_short_is_never_said_to_follow(sound, tmp_path):
 
 
 def test_facts_that_are_gone_are_said_and_the_rest_is_judged(tmp_path):
-    kept = [Record(f.offset, f.at_us, f.key.encode() or None, f.value) for f in holds().facts][2000:]
-    code, shard = answered("--file", directory(tmp_path, holds(), facts=kept))
+    code, shard = answered("--file", directory(tmp_path, holds(), facts=facts_of(holds())[2000:]))
     assert (code, shard["findings"]) == (0, [])
     caused = next(m.seq for m in parsed(holds()) if m.cause_offset == 2000)
     assert shard["facts_from_seq"] == caused

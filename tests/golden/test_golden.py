@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from streams.export import ExportLog
-from streams.verifying import Verified, rule_name, verify
+from streams.verifying import Verified, verify
+from tests.verify.forging import rule_of
 
 HERE = Path(__file__).parent
 EXPECTED = "expected.json"
@@ -36,7 +37,7 @@ def name_of(directory: Path) -> str:
 @pytest.mark.parametrize("directory", SOUND, ids=name_of)
 def test_a_history_of_a_release_follows_and_is_decided_the_same(directory):
     found = verified(directory)
-    assert [(rule_name(f), f.seq, f.expected, f.found) for f in found.findings] == []
+    assert [(rule_of(f), f.seq, f.expected, f.found) for f in found.findings] == []
     assert found.audit.facts_from_seq is not None, "with its facts"
     assert found.redecided is not None
     assert (found.redecided.divergences, found.redecided.broken) == ([], "")
@@ -47,7 +48,7 @@ def test_a_history_of_a_release_follows_and_is_decided_the_same(directory):
 def test_the_forged_history_of_a_release_fails_where_it_was_forged(directory):
     found = verified(directory)
     expected = json.loads((directory / EXPECTED).read_text())
-    assert (rule_name(found.findings[0]), found.findings[0].seq) == (expected["rule"], expected["seq"])
+    assert (rule_of(found.findings[0]), found.findings[0].seq) == (expected["rule"], expected["seq"])
     assert found.redecided is not None
     assert found.redecided.divergences[0].seq == expected["seq"]
     assert not found.sound

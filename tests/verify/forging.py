@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -143,6 +144,15 @@ def parsed(history: History) -> list[Any]:
     return [events_pb2.Event.FromString(value) for _, value in history.events]
 
 
+def first(kind: str, where: Callable[[Any], bool], within: Iterable[History]) -> tuple[History, int]:
+    """The first event of a kind that suits: its history, and its index there."""
+    for history in within:
+        for at, message in enumerate(parsed(history)):
+            if message.WhichOneof("kind") == kind and where(getattr(message, kind)):
+                return history, at
+    raise AssertionError(f"no history has such a {kind}")
+
+
 Change = Callable[[list[Any], int], None]
 """Forge the event at an index of all messages."""
 
@@ -154,3 +164,30 @@ def forged(history: History, at: int, change: Change) -> History:
     offsets = [offset for offset, _ in history.events]
     offsets += range(offsets[-1] + 1, offsets[-1] + 1 + max(0, len(messages) - len(offsets)))
     return History(list(zip(offsets, chained(messages), strict=False)), history.facts)
+
+
+def turned_to(endpoint: str, connection_id: int) -> Change:
+    """Another worker gets the dispatch."""
+
+    def turn(messages: list[Any], at: int) -> None:
+        messages[at].operation_dispatched.endpoint = endpoint
+        messages[at].operation_dispatched.connection_id = connection_id
+
+    return turn
+
+
+def left_out(messages: list[Any], at: int) -> None:
+    """The event is not there, and those behind it are counted anew."""
+    del messages[at]
+    _count(messages)
+
+
+def doubled(messages: list[Any], at: int) -> None:
+    """The event stands there twice, and those behind it are counted anew."""
+    messages.insert(at + 1, deepcopy(messages[at]))
+    _count(messages)
+
+
+def _count(messages: list[Any]) -> None:
+    for number, message in enumerate(messages, start=1):
+        message.seq = number

@@ -12,7 +12,7 @@ from projections.verify.auditor import Auditor
 from projections.verify.fitting import accepts, below_caps
 from projections.verify.rows import Domain, Op, Worker
 from streams.verifying import read_fact
-from tests.verify.forging import History, audit, forged, holds, parsed, rule_of, walked
+from tests.verify.forging import History, audit, forged, holds, parsed, rule_of, turned_to, walked
 
 WALKS = range(40)
 
@@ -84,13 +84,7 @@ def test_a_dispatch_to_a_worker_that_may_not_have_it_is_found(rule, unfit):
             )
             if worker is None:
                 continue
-            endpoint, connection_id = worker.endpoint, worker.connection_id
-
-            def turned(messages: list[Any], at: int, endpoint: str = endpoint, number: int = connection_id) -> None:
-                messages[at].operation_dispatched.endpoint = endpoint
-                messages[at].operation_dispatched.connection_id = number
-
-            found = audit(forged(history, at, turned))
+            found = audit(forged(history, at, turned_to(worker.endpoint, worker.connection_id)))
             assert found.findings[0].seq == at + 1
             tried.append(rule_of(found.findings[0]))
             if tried[-1] == rule:
