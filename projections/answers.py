@@ -25,7 +25,7 @@ from projections import keys
 from projections.ending import exit_code_of
 from projections.fleet import config_of, instance_rows, worker_rows
 from projections.holding import hold_of, no_candidate_of
-from projections.row_access import requirements_of_row
+from projections.row_access import named_values, requirements_of_row
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import (
     STAGE_CACHE_CHECK,
@@ -308,7 +308,7 @@ def _named(reason: IntEnum) -> str | None:
 
 
 def _requirements(table: Table, requirement_id: int) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in requirements_of_row(table, requirement_id)]
+    return named_values(requirements_of_row(table, requirement_id))
 
 
 def _order(row: OperationRow) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """Rows by what they are called: what the folds look up and change."""
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from operator import attrgetter
 
 from events import events as e
@@ -30,6 +31,11 @@ def requirements_of_row(table: Table, requirement_id: int) -> tuple[tuple[str, s
     return requirements_of(stored) if stored else ()
 
 
+def named_values(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Requirements or properties as JSON has them."""
+    return [{"name": name, "value": value} for name, value in pairs]
+
+
 def worker_key(table: Table, instance: str, endpoint: str) -> bytes:
     """Where a worker's row stands."""
     return table.prefix + keys.of_worker(instance, endpoint)
@@ -39,6 +45,11 @@ def worker_at(table: Table, instance: str, endpoint: str) -> tuple[bytes, Worker
     """The key and row of a connected worker. Raises MissingRow."""
     key = table.prefix + keys.of_worker(instance, endpoint)
     return key, table.row(key, WorkerRow)
+
+
+def find_worker(table: Table, instance: str, endpoint: str) -> WorkerRow | None:
+    """The row of a worker, or None where it is not connected."""
+    return table.find(worker_key(table, instance, endpoint), WorkerRow)
 
 
 def queue_key(table: Table, row: OperationRow) -> bytes:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from events.events import OperationQueued
 from projections import keys
 from projections.explaining.standings import Assessed
-from projections.row_access import queue_key, requirements_of_row
+from projections.row_access import named_values, queue_key, requirements_of_row
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import OperationRow, RunRow
 
@@ -21,17 +22,15 @@ RUNS_LOOKED_AT = 1_000
 """Runs whose operations are looked at to find those that overtook, the latest first."""
 
 
-def brief(table: Table, row: OperationRow) -> dict[str, Any]:
-    """An operation in a few words: who it is and what it asks for."""
+def brief(table: Table, row: OperationRow | OperationQueued) -> dict[str, Any]:
+    """An operation in a few words, from its row or the event that queued it: who it is and what it asks for."""
     return {
         "id": f"{row.instance}/op-{row.operation_id}",
         "operation_id": row.operation_id,
         "client_operation_id": row.client_operation_id,
         "target_id": row.target_id or None,
         "priority": row.priority,
-        "requirements": [
-            {"name": name, "value": value} for name, value in requirements_of_row(table, row.requirement_id)
-        ],
+        "requirements": named_values(requirements_of_row(table, row.requirement_id)),
     }
 
 

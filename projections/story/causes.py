@@ -6,6 +6,7 @@ from typing import Any
 from events import events as e
 from events.config import parse_config, resolve
 from events.reasons import HoldEnd, HoldMove, Outcome
+from projections.row_access import named_values
 from projections.story.history import History, Told
 from projections.story.links import facts_events, link, reason_of, who
 
@@ -28,15 +29,12 @@ def described(history: History, told: Told | None) -> dict[str, Any] | None:
             found["endpoint"] = event.endpoint
         case e.OperationRequeued():
             found |= {
-                "endpoint": event.endpoint or endpoint_of(history, event.operation_id, event.dispatch_id),
+                "endpoint": _endpoint(history, told),
                 "reason": reason_of(event.cause),
                 "needed_kib": event.needed_kib or None,
             }
         case e.OperationFinished():
-            found |= {
-                "endpoint": event.endpoint or endpoint_of(history, event.operation_id, event.dispatch_id),
-                "reason": reason_of(event.outcome),
-            }
+            found |= {"endpoint": _endpoint(history, told), "reason": reason_of(event.outcome)}
         case e.DispatchSettled():
             found |= {"endpoint": event.endpoint, "reason": reason_of(event.result)}
         case e.WorkerDisconnected():
@@ -51,7 +49,7 @@ def described(history: History, told: Told | None) -> dict[str, Any] | None:
                 "boot_epoch": event.boot_epoch,
                 "boot_epoch_before": _boot_epoch_before(history, event),
                 "reconnected": event.reconnected,
-                "properties": [{"name": name, "value": value} for name, value in event.properties],
+                "properties": named_values(event.properties),
             }
         case e.WorkerReported():
             found |= {"endpoint": event.endpoint, "free_memory_kib": event.free_memory_kib}
@@ -101,42 +99,35 @@ def what_made_room(history: History, told: Told) -> dict[str, Any] | None:
     """Of the fact that led to a dispatch, the event behind it: a run that ended, a worker that came, a pause or hold that was over."""
     before, _ = facts_events(history, told)
     causes = [each for each in before if not isinstance(each.event, AFTER_A_CHOICE) or _frees(each.event)]
-    return described(history, _preferring(causes, lambda event: getattr(event, "operation_id", -1) != _subject(told)))
+    placed = getattr(told.event, "operation_id", None)
+    of_others = [each for each in causes if getattr(each.event, "operation_id", -1) != placed]
+    return described(history, next(iter(of_others or causes), None))
 
 
 def _frees(event: e.Event) -> bool:
     return isinstance(event, e.HoldReleased) and event.reason is not HoldEnd.PLACED
 
 
-def _subject(told: Told) -> int:
-    return int(getattr(told.event, "operation_id", -1))
-
-
-def cause_of_requeue(history: History, told: Told) -> dict[str, Any] | None:
-    """The loss of the worker, or the leaving of the client, behind a requeue; None where the requeue says all there is."""
+def loss_of_worker(history: History, told: Told) -> dict[str, Any] | None:
+    """What took the worker away behind a requeue or an end; None where that says all there is."""
     before, after = facts_events(history, told)
-    endpoint = getattr(told.event, "endpoint", "") or endpoint_of(
-        history, _subject(told), getattr(told.event, "dispatch_id", 0)
-    )
-    return described(
-        history,
-        _of_kind((*after, *before), e.WorkerDisconnected, e.WorkerAdmitted, endpoint=endpoint),
-    )
+    endpoint = _endpoint(history, told)
+    for each in (*after, *before):
+        if isinstance(each.event, e.WorkerDisconnected | e.WorkerAdmitted) and each.event.endpoint == endpoint:
+            return described(history, each)
+    return None
 
 
 def cause_of_end(history: History, told: Told) -> dict[str, Any] | None:
     """What ended an operation where it was not its own run: a client that left, a worker that was lost, a demand nobody can meet."""
     event = told.event
     assert isinstance(event, e.OperationFinished), "only an end has a cause of the end"
-    before, after = facts_events(history, told)
     match event.outcome:
         case Outcome.ABANDONED:
+            before, _ = facts_events(history, told)
             return described(history, _last(before, lambda one: isinstance(one, e.ClientLeft)))
         case Outcome.WORKER_LOSSES_EXHAUSTED:
-            endpoint = event.endpoint or endpoint_of(history, event.operation_id, event.dispatch_id)
-            return described(
-                history, _of_kind((*after, *before), e.WorkerDisconnected, e.WorkerAdmitted, endpoint=endpoint)
-            )
+            return loss_of_worker(history, told)
         case Outcome.UNSATISFIABLE | Outcome.NO_WORKER:
             queued = next(each.event for each in history.events_of_operation(event.operation_id))
             requirement_id = requirement_of(history, event.operation_id, event.seq)
@@ -164,8 +155,8 @@ def cause_of_hold(history: History, told: Told) -> dict[str, Any] | None:
             endpoint = event.endpoint
             match event.reason:
                 case HoldEnd.PLACED:
-                    placed = lambda one: isinstance(one, e.OperationDispatched)  # noqa: E731
-                    return described(history, _last(_of(before, event.operation_id), placed))
+                    placed = _of(before, event.operation_id)
+                    return described(history, _last(placed, lambda one: isinstance(one, e.OperationDispatched)))
                 case HoldEnd.GONE:
                     gone = _of(before, event.operation_id)
                     ended = _last(gone, lambda one: isinstance(one, e.OperationFinished))
@@ -235,17 +226,5 @@ def _of(told: Sequence[Told], operation_id: int) -> list[Told]:
     return [each for each in told if getattr(each.event, "operation_id", None) == operation_id]
 
 
-def _of_kind(told: Sequence[Told], *kinds: type, endpoint: str | None) -> Told | None:
-    return next(
-        (each for each in told if isinstance(each.event, kinds) and getattr(each.event, "endpoint", None) == endpoint),
-        None,
-    )
-
-
 def _last(told: Sequence[Told], holds: Callable[[e.Event], bool]) -> Told | None:
     return next((each for each in reversed(told) if holds(each.event)), None)
-
-
-def _preferring(told: Sequence[Told], preferred: Callable[[e.Event], bool]) -> Told | None:
-    """The first that is preferred, else the first."""
-    return next((each for each in told if preferred(each.event)), told[0] if told else None)

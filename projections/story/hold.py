@@ -162,12 +162,7 @@ def _made(history: History, life: HoldTold) -> dict[str, Any]:
         "policy": None if policy is None else policy.model_dump(mode="json"),
         "waited_us": made.waited_us,
         "overtaken_by": past,
-        "candidates": _candidates(made),
-        "more_candidates": made.more_candidates,
-        "excluded": exclusions(made.excluded),
-        "free_at_us": made.free_at_us or None,
-        "free_after_us": made.free_at_us - made.at_us if made.free_at_us else None,
-        "basis": _basis(made),
+        **_choice(made),
         "worker": worker,
         "why": why_then(history, made.operation_id, made.seq),
     }
@@ -205,24 +200,30 @@ def nobody_held(history: History, operation_id: int, last_seq: int) -> list[dict
     return found
 
 
-def _candidates(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
-    return [
-        {
-            "endpoint": each.endpoint,
-            "shortfall_milli": each.shortfall_milli,
-            "running": each.running,
-            "free_at_us": each.free_at_us or None,
-            "free_after_us": each.free_at_us - event.at_us if each.free_at_us else None,
-        }
-        for each in event.candidates
-    ]
+def _choice(event: e.HoldMade | e.HoldMoved) -> dict[str, Any]:
+    """Between whom the decider chose, who was left out, and when the chosen one was expected to have room, from what."""
+    return {
+        "candidates": [
+            {
+                "endpoint": each.endpoint,
+                "shortfall_milli": each.shortfall_milli,
+                "running": each.running,
+                **_free(event, each.free_at_us),
+            }
+            for each in event.candidates
+        ],
+        "more_candidates": event.more_candidates,
+        "excluded": exclusions(event.excluded),
+        **_free(event, event.free_at_us),
+        "basis": [
+            {**each, "last_end_after_us": None if each["last_end_us"] is None else each["last_end_us"] - event.at_us}
+            for each in bases(event.basis)
+        ],
+    }
 
 
-def _basis(event: e.HoldMade | e.HoldMoved) -> list[dict[str, Any]]:
-    return [
-        {**each, "last_end_after_us": each["last_end_us"] - event.at_us if each["last_end_us"] is not None else None}
-        for each in bases(event.basis)
-    ]
+def _free(event: e.HoldMade | e.HoldMoved, free_at_us: int) -> dict[str, int | None]:
+    return {"free_at_us": free_at_us or None, "free_after_us": free_at_us - event.at_us if free_at_us else None}
 
 
 def _moved(history: History, told: Told, from_us: int) -> dict[str, Any]:
@@ -235,12 +236,7 @@ def _moved(history: History, told: Told, from_us: int) -> dict[str, Any]:
         "endpoint": event.to_endpoint,
         "cause": reason_of(event.cause),
         "because": cause_of_hold(history, told),
-        "candidates": _candidates(event),
-        "more_candidates": event.more_candidates,
-        "excluded": exclusions(event.excluded),
-        "free_at_us": event.free_at_us or None,
-        "free_after_us": event.free_at_us - event.at_us if event.free_at_us else None,
-        "basis": _basis(event),
+        **_choice(event),
     }
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
-from events import events as e
 from events.reasons import WorkerStanding
 from projections import answers, keys
 from projections.explaining.standings import Standings
 from projections.fleet import Ledger, instance_rows
-from projections.row_access import operation_at, queue_key, worker_at
+from projections.row_access import find_worker, operation_at, queue_key
 from projections.story.history import History
 from projections.story.links import who
-from projections.table import MissingRow, Table
+from projections.story.waits import left_queue
+from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import InstanceRow, OperationRow
 
 MOMENTS_MOST: Final = 12
@@ -95,10 +95,7 @@ def _steps(
     runs = history.runs_of_worker(instance, held.endpoint, held.from_us, held.until_us)
     table = history.table_at(held.from_seq)
     row = next(instance_rows(table, instance))
-    try:
-        _, worker = worker_at(table, instance, held.endpoint)
-    except MissingRow:  # it left with this very event
-        worker = None
+    worker = find_worker(table, instance, held.endpoint)  # None: it left with this very event
     left = {} if worker is None else Ledger(table, row).totals(worker)
     paid_for = [] if worker is None else [run.requirement_id for run in worker.running]
     # Requirement ids that came up later are known to the later rows only.
@@ -142,7 +139,8 @@ def _waited(history: History, instance: str, operation_id: int, held: Sequence[H
             if waited.until_us > now_us:
                 room.take(waited.amounts)
         for row, amounts in room.fitting(found):
-            until_us = _left_queue(history, row.operation_id, seq, held[-1].until_us)
+            left = left_queue(history, row.operation_id, seq)
+            until_us = held[-1].until_us if left is None else min(left.at_us, held[-1].until_us)
             found[row.operation_id] = _Waited(row.operation_id, now_us, until_us, amounts)
     end = history.table_at(held[-1].until_seq)
     delayed = [one for one in found.values() if one.until_us > one.at_us]
@@ -175,17 +173,14 @@ class _Room:
     def __init__(self, table: Table, instance: str, endpoint: str, operation_id: int) -> None:
         self._table, self._endpoint = table, endpoint
         self._instance: InstanceRow | None = next(instance_rows(table, instance), None)
+        self._worker = find_worker(table, instance, endpoint)
+        self._behind = answers.find(table, operation_id)
         self._left: dict[str, int] = {}
         self._slots = 1 << 31
-        self._behind = answers.find(table, operation_id)
         self._demands: dict[int, tuple[bool, dict[str, int]]] = {}
-        try:
-            _, self._worker = worker_at(table, instance, endpoint)
-        except MissingRow:
-            self._instance = None
+        if self._worker is None or self._instance is None:
             return
-        if self._instance is not None:
-            self._left = Ledger(table, self._instance).remaining(self._worker)
+        self._left = Ledger(table, self._instance).remaining(self._worker)
         if self._worker.max_inflight:
             self._slots = self._worker.max_inflight - len(self._worker.running)
 
@@ -207,7 +202,7 @@ class _Room:
         return found
 
     def _waiting(self) -> Iterator[OperationRow]:
-        if self._instance is None or self._behind is None:
+        if self._instance is None or self._worker is None or self._behind is None:
             return
         prefix = self._table.key(keys.QUEUED, keys.named(self._instance.name))
         after = queue_key(self._table, self._behind)
@@ -219,16 +214,8 @@ class _Room:
         known = self._demands.get(row.requirement_id)
         if known is None:
             assert self._instance is not None, "nobody waits where there is no instance"
+            assert self._worker is not None, "nor for a worker that is not there"
             standings = Standings(self._table, self._instance, row)
             held_back = standings.assess(self._worker).standing is WorkerStanding.HELD
             known = self._demands[row.requirement_id] = (held_back, standings.asked)
         return known
-
-
-def _left_queue(history: History, operation_id: int, seq: int, until_us: int) -> int:
-    """When an operation left the queue after event `seq`, at the latest when the hold ended."""
-    for told in history.events_of_operation(operation_id):
-        event = told.event
-        if event.seq > seq and isinstance(event, e.OperationDispatched | e.OperationFinished):
-            return min(event.at_us, until_us)
-    return until_us

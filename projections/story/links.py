@@ -6,12 +6,10 @@ from typing import Any, Final
 
 from events import events as e
 from events.reasons import sentence
-from projections import keys
+from projections import answers
 from projections.explaining.queueing import brief
-from projections.row_access import requirements_of_row
 from projections.story.history import History, Told
 from projections.table import Table
-from proto.gen.headway.v1.rows_pb2 import OperationRow
 
 EVENTS_OF_A_FACT: Final = 256
 """So many events are looked at to either side for those of the same fact; of a fact with more, the nearest."""
@@ -47,22 +45,11 @@ def facts_events(history: History, told: Told) -> tuple[Sequence[Told], Sequence
 
 def who(history: History, table: Table, operation_id: int) -> dict[str, Any]:
     """An operation in a few words, as `queueing.brief` has it: from the rows, or from its first event where it is not in them."""
-    row = table.find(table.key(keys.OPERATION, keys.number(operation_id)), OperationRow)
+    row = answers.find(table, operation_id)
     if row is not None:
         return brief(table, row)
     queued = next(
         (each.event for each in history.events_of_operation(operation_id) if isinstance(each.event, e.OperationQueued)),
         None,
     )
-    if queued is None:
-        return {"operation_id": operation_id}
-    return {
-        "id": f"{queued.instance}/op-{operation_id}",
-        "operation_id": operation_id,
-        "client_operation_id": queued.client_operation_id,
-        "target_id": queued.target_id or None,
-        "priority": queued.priority,
-        "requirements": [
-            {"name": name, "value": value} for name, value in requirements_of_row(table, queued.requirement_id)
-        ],
-    }
+    return {"operation_id": operation_id} if queued is None else brief(table, queued)

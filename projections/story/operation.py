@@ -7,8 +7,8 @@ from events import events as e
 from projections import answers
 from projections.ending import exit_code_of
 from projections.holding import exclusions
-from projections.row_access import requirements_of_row
-from projections.story.causes import cause_of_end, cause_of_hold, cause_of_requeue, what_made_room
+from projections.row_access import named_values, requirements_of_row
+from projections.story.causes import cause_of_end, cause_of_hold, loss_of_worker, what_made_room
 from projections.story.history import History, Overtaking, Told
 from projections.story.links import facts_events, link, reason_of, who
 from projections.story.stays import stays_of, times_of
@@ -65,8 +65,7 @@ def story_of_operation(history: History, operation_id: int, seq: int | None = No
 def _pairs(history: History, seq: int, requirement_id: int) -> list[dict[str, str]] | None:
     if not requirement_id:
         return None
-    pairs = requirements_of_row(history.table_at(seq), requirement_id)
-    return [{"name": name, "value": value} for name, value in pairs]
+    return named_values(requirements_of_row(history.table_at(seq), requirement_id))
 
 
 class _Telling:
@@ -166,7 +165,7 @@ class _Telling:
             endpoint=event.endpoint or (getattr(self.placed.event, "endpoint", None) if self.placed else None),
             ran_us=event.at_us - self.placed.event.at_us if self.placed is not None else None,
             cause=reason_of(event.cause),
-            because=cause_of_requeue(self.history, each),
+            because=loss_of_worker(self.history, each),
             message=event.message or None,
             declined=reason_of(event.decline_reason) if event.decline_reason else None,
             needed_kib=event.needed_kib or None,

@@ -48,9 +48,9 @@ def first_in_line(history: History, operation_id: int, from_seq: int, to_seq: in
         return None
     ahead = _ahead_of(history.table_at(from_seq), operation_id)
     if ahead is not None:
-        left_seqs = [_left_queue(history, other, from_seq) for other in ahead]
-        last = max((seq for seq in left_seqs if seq is not None), default=from_seq)
-        if None not in left_seqs and last <= to_seq and _is_head(history, operation_id, last):
+        left = [left_queue(history, other, from_seq) for other in ahead]
+        last = max((event.seq for event in left if event is not None), default=from_seq)
+        if None not in left and last <= to_seq and _is_head(history, operation_id, last):
             return last
     not_yet, since = from_seq - 1, to_seq
     for _ in range(ASKED_AT_MOST):
@@ -106,11 +106,11 @@ def _ahead_of(table: Table, operation_id: int) -> list[int] | None:
     return ahead
 
 
-def _left_queue(history: History, operation_id: int, seq: int) -> int | None:
-    """The event after `seq` with which it left the queue; None: it did not."""
+def left_queue(history: History, operation_id: int, seq: int) -> e.Event | None:
+    """The event after `seq` with which an operation left the queue; None: it did not."""
     for told in history.events_of_operation(operation_id):
         if told.event.seq > seq and isinstance(told.event, e.OperationDispatched | e.OperationFinished):
-            return told.event.seq
+            return told.event
     return None
 
 

@@ -11,11 +11,10 @@ from events.reasons import WorkerStanding, sentence
 from projections import keys
 from projections.explaining.standings import Standings
 from projections.fleet import Ledger, instance_rows
-from projections.row_access import operation_at, worker_at
+from projections.row_access import find_worker, named_values, operation_at
 from projections.story.causes import cause_of_hold
 from projections.story.history import History, RunTold, Told
 from projections.story.links import link, reason_of, who
-from projections.table import MissingRow
 
 AWAY, DRAINING, PAUSED, HELD, WORKING, IDLE = "away", "draining", "paused", "held", "working", "idle"
 STATES = (AWAY, DRAINING, PAUSED, HELD, WORKING, IDLE)
@@ -69,10 +68,11 @@ def story_of_worker(
     told = [each for each in history.events_of_worker(instance, endpoint) if each.event.seq <= last_seq]
     if not any(isinstance(each.event, e.WorkerAdmitted) for each in told):
         return None
-    first = told[0].event if from_seq is None else None
     now_us = history.table_at(last_seq).shard.now_us
-    from_us = first.at_us if first is not None else history.table_at(max(1, from_seq or 1)).shard.now_us
-    begin_seq = from_seq if from_seq is not None else told[0].event.seq
+    if from_seq is None:
+        begin_seq, from_us = told[0].event.seq, told[0].event.at_us
+    else:
+        begin_seq, from_us = from_seq, history.table_at(max(1, from_seq)).shard.now_us
     runs = [
         run
         if run.until_seq is None or run.until_seq <= last_seq
@@ -96,7 +96,7 @@ def story_of_worker(
         "boot_epoch": admitted[-1].boot_epoch,
         "boot_epochs": len({event.boot_epoch for event in admitted}),
         "connections": len(admitted),
-        "properties": [{"name": name, "value": value} for name, value in admitted[-1].properties],
+        "properties": named_values(admitted[-1].properties),
         "from_us": from_us,
         "until_us": now_us,
         "span_us": now_us - from_us,
@@ -178,13 +178,8 @@ def _totals(history: History, instance: str, endpoint: str, last_seq: int, told:
     admitted_seq = max(each.event.seq for each in told if isinstance(each.event, e.WorkerAdmitted))
     table = history.table_at(admitted_seq)
     row = next(instance_rows(table, instance), None)
-    if row is None:
-        return {}
-    try:
-        _, worker = worker_at(table, instance, endpoint)
-    except MissingRow:
-        return {}
-    return Ledger(table, row).totals(worker)
+    worker = find_worker(table, instance, endpoint)
+    return {} if row is None or worker is None else Ledger(table, row).totals(worker)
 
 
 def _states(
@@ -249,7 +244,7 @@ def _chapters(history: History, each: Told, endpoint: str, from_us: int) -> Iter
                 "boot_epoch": event.boot_epoch,
                 "reconnected": event.reconnected,
                 "kept": len(event.kept),
-                "properties": [{"name": name, "value": value} for name, value in event.properties],
+                "properties": named_values(event.properties),
                 "max_inflight": event.max_inflight or None,
             }
         case e.WorkerDisconnected():
@@ -307,31 +302,23 @@ def _idle(history: History, instance: str, endpoint: str, span: Span, from_us: i
     seq = history.seq_at(span.from_us + (span.until_us - span.from_us) // 2)
     table = history.table_at(seq)
     row = next(instance_rows(table, instance), None)
+    worker = find_worker(table, instance, endpoint)
     counts: Counter[WorkerStanding] = Counter()
-    waiting = looked = 0
-    if row is not None:
-        waiting = row.queued
+    if row is not None and worker is not None:
         judged: dict[int, WorkerStanding] = {}
-        try:
-            _, worker = worker_at(table, instance, endpoint)
-        except MissingRow:
-            worker = None
         for _, identity in islice(table.scan(table.key(keys.QUEUED, keys.named(instance))), WAITING_LOOKED_AT):
-            if worker is None:
-                break
             _, operation = operation_at(table, int.from_bytes(identity, "big"))
             standing = judged.get(operation.requirement_id)
             if standing is None:
                 standing = judged[operation.requirement_id] = Standings(table, row, operation).assess(worker).standing
             counts[standing] += 1
-            looked += 1
     return {
         "from_us": span.from_us,
         "after_us": span.from_us - from_us,
         "for_us": span.until_us - span.from_us,
         "as_of_seq": seq,
-        "waiting": waiting,
-        "looked_at": looked,
+        "waiting": row.queued if row is not None else 0,
+        "looked_at": counts.total(),
         "paused": row.paused if row is not None else False,
         "standings": [
             {"standing": standing.name.lower(), "operations": count, "sentence": sentence(standing)}

@@ -16,9 +16,9 @@ from events.events import EVENT_KINDS, Event
 from events.reasons import Outcome
 from projections import keys
 from projections.folding.operations import PAUSING
-from projections.row_access import operation_at, run_of, worker_key
+from projections.row_access import find_worker, operation_at, run_of
 from projections.table import Table
-from proto.gen.headway.v1.rows_pb2 import STAGE_EXECUTING, OperationRow, WorkerRow
+from proto.gen.headway.v1.rows_pb2 import STAGE_EXECUTING, OperationRow
 from streams.timeline import layout
 from streams.timeline.layout import at
 
@@ -82,7 +82,7 @@ def _finished(table: Table, event: e.OperationFinished, entries: Entries) -> Non
 def _run_over(table: Table, row: OperationRow, event: Event, ended: str, entries: Entries) -> None:
     """The worker pays no more for the operation's run, unless it was told to stop and has not said that it did."""
     dispatch = row.dispatch
-    worker = table.find(worker_key(table, row.instance, dispatch.endpoint), WorkerRow)
+    worker = find_worker(table, row.instance, dispatch.endpoint)
     run = None if worker is None else run_of(worker, dispatch.dispatch_id)
     if run is not None and not run.revoked:
         _ended(row.instance, dispatch.endpoint, dispatch.dispatch_id, event, ended, entries)
@@ -94,7 +94,7 @@ def _ended(instance: str, endpoint: str, dispatch_id: int, event: Event, ended: 
 
 
 def _settled(table: Table, event: e.DispatchSettled, entries: Entries) -> None:
-    worker = table.find(worker_key(table, event.instance, event.endpoint), WorkerRow)
+    worker = find_worker(table, event.instance, event.endpoint)
     if worker is not None and run_of(worker, event.dispatch_id) is not None:
         ended = f"stopped_{event.result.name.lower()}"
         _ended(event.instance, event.endpoint, event.dispatch_id, event, ended, entries)
@@ -106,7 +106,7 @@ def _of_worker(table: Table, event: Any, entries: Entries) -> None:
 
 def _reported(table: Table, event: e.WorkerReported, entries: Entries) -> None:
     """A keepalive tells something only where it lifts a pause."""
-    worker = table.find(worker_key(table, event.instance, event.endpoint), WorkerRow)
+    worker = find_worker(table, event.instance, event.endpoint)
     free_kib = event.free_memory_kib
     if worker is not None and worker.paused and (free_kib is None or free_kib >= worker.resume_at_kib):
         _of_worker(table, event, entries)
@@ -126,7 +126,7 @@ def _lost(
     table: Table, event: e.WorkerAdmitted | e.WorkerDisconnected, kept: tuple[int, ...], entries: Entries
 ) -> None:
     """What a new connection does not keep, and everything of a worker that is out, has ended."""
-    worker = table.find(worker_key(table, event.instance, event.endpoint), WorkerRow)
+    worker = find_worker(table, event.instance, event.endpoint)
     for run in () if worker is None else worker.running:
         if run.dispatch_id not in kept:
             _ended(event.instance, event.endpoint, run.dispatch_id, event, "lost", entries)
