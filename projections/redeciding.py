@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 from events import events as e
-from events.codec import decode_fact
+from events.codec import decode_fact, key_text
 from events.decide import REFUSED_BY_THE_LOG, decide, elect, reject_undecidable
 from events.errors import HeadwayError
 from events.evolve import evolve
@@ -210,9 +210,7 @@ class Redeciding:
         decided, error = self._decide(fact, events)
         if error:
             return [self._divergence(DecisionDifference.FAILED, events, offsets, decided, fact, error)]
-        if decided == events:
-            return []
-        return [self._divergence(_difference(events, decided), events, offsets, decided, fact)]
+        return self._compare(events, offsets, decided, fact)
 
     def _judge_written_off(
         self, events: list[e.Event], offsets: list[int], fact: FactRecord, first: e.FactRejected
@@ -227,14 +225,18 @@ class Redeciding:
             if not error:
                 return [self._divergence(DecisionDifference.DECIDABLE, events, offsets, decided, fact)]
         self._deciding = None  # of no use after a failure, and none may have been there before
-        decided = self._write_off(fact, first)
+        return self._compare(events, offsets, self._write_off(fact, first), fact)
+
+    def _compare(
+        self, events: list[e.Event], offsets: list[int], decided: list[e.Event], fact: FactRecord
+    ) -> list[Divergence]:
         if decided == events:
             return []
         return [self._divergence(_difference(events, decided), events, offsets, decided, fact)]
 
     def _write_off(self, fact: FactRecord, first: e.FactRejected) -> list[e.Event]:
         """The events of `reject_undecidable`, with the recorded words: those of a failure are not the same in every build."""
-        key = _key(fact)
+        key = key_text(fact.key)
         try:
             read = decode_fact(fact.value, fact.headers)
         except Exception:
@@ -251,7 +253,9 @@ class Redeciding:
         state = self._live()
         try:
             read = decode_fact(fact.value, fact.headers)
-            decided = decide(state, read, offset=fact.offset, append_us=fact.at_us, key=_key(fact), holders=holders)
+            decided = decide(
+                state, read, offset=fact.offset, append_us=fact.at_us, key=key_text(fact.key), holders=holders
+            )
         except Exception as failure:
             # Not passed over: it becomes a divergence, unless the recorded build failed on this fact as well.
             return [], f"{type(failure).__name__}: {failure}"
@@ -378,10 +382,6 @@ def redecide(
         raise redeciding.broken
 
 
-def _key(fact: FactRecord) -> str:
-    return fact.key.decode(errors="replace") if fact.key else ""
-
-
 def _kind(fact: FactRecord) -> str:
     try:
         return type(decode_fact(fact.value, fact.headers)).__name__
@@ -392,7 +392,7 @@ def _kind(fact: FactRecord) -> str:
 def _first_difference(recorded: Sequence[e.Event], decided: Sequence[e.Event]) -> int:
     """Index of the first event that differs; the length of both where none does."""
     for index, (one, other) in enumerate(zip(recorded, decided, strict=False)):
-        if type(one) is not type(other) or one != other:
+        if one != other:
             return index
     return min(len(recorded), len(decided))
 

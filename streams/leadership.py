@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from events.codec import EventEncoder, decode_fact
+from events.codec import EventEncoder, decode_fact, key_text
 from events.decide import REFUSED_BY_THE_LOG, decide, elect, reject_undecidable
 from events.facts import Configured, Unreadable
 from events.indexing import build_indexes
@@ -210,7 +210,7 @@ class Leadership:
                     fact,
                     offset=offset,
                     append_us=at_us,
-                    key=key.decode(errors="replace") if key else "",
+                    key=key_text(key),
                     holders=holders,
                 )
                 transaction.add(events, outbox(shard, events, fact), records[at])
@@ -227,7 +227,7 @@ class Leadership:
         Raises:
             Refused: not even that is taken by the log; only a limit below the shipped topic table does this.
         """
-        key = record.key.decode(errors="replace") if record.key else ""
+        key = key_text(record.key)
         say(
             _log,
             logging.ERROR,

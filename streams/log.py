@@ -250,3 +250,12 @@ def check_records(partition: Partition, records: Iterable[Outgoing], *, limit_by
             size = batch_of_one_bytes(record)
             if size > limit_bytes:
                 raise Refused(partition, size_bytes=size, limit_bytes=limit_bytes)
+
+
+async def bounds(log: Log, at: Partition) -> tuple[int, int]:
+    """The first offset of a partition, and its last stable one."""
+    follower = await log.follow({at: None})
+    try:
+        return await follower.beginning_offset(at), await follower.end_offset(at)
+    finally:
+        await follower.close()

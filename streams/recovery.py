@@ -92,7 +92,7 @@ class Fold:
                     )
                 evolve(shard, event)
             except (ChainBroken, SequenceBroken, UnknownEvent) as error:
-                if not self._is_stale(value):
+                if not is_stale(value, shard.leader_epoch):
                     raise DamagedLog(self.partition, record.offset, shard.seq, error) from error
                 self.stale += 1
             except Exception as error:
@@ -105,16 +105,17 @@ class Fold:
         self.events += folded
         return folded
 
-    def _is_stale(self, value: bytes) -> bool:
-        """Whether a record that does not follow is of a leader that had been replaced when it was written.
 
-        Asked only of those: one that does follow was written by who had read the record before it, the LeaderElected
-        of the present epoch included, so its epoch needs no look.
-        """
-        try:
-            return 0 < envelope_of(value).leader_epoch < self.shard.leader_epoch
-        except HeadwayError:
-            return False
+def is_stale(value: bytes, leader_epoch: int) -> bool:
+    """Whether a record that does not follow is of a leader that had been replaced when it was written.
+
+    Asked only of those: one that does follow was written by who had read the record before it, the LeaderElected
+    of the present epoch included, so its epoch needs no look.
+    """
+    try:
+        return 0 < envelope_of(value).leader_epoch < leader_epoch
+    except HeadwayError:
+        return False
 
 
 def check_identity(shard: Shard, *, cluster_id: str, facts_topic_id: str, events_topic_id: str) -> None:

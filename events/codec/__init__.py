@@ -2,7 +2,7 @@
 
 from events.codec.chain import GENESIS_CHAIN, chain_of, check_chain
 from events.codec.events import Envelope, EventEncoder, decode_event, encode_event, envelope_of, event_of_kinds
-from events.codec.facts import CONTENT_TYPE, JSON_CONTENT_TYPE, FactCodec, decode_fact, encode_fact, is_json
+from events.codec.facts import CONTENT_TYPE, JSON_CONTENT_TYPE, FactCodec, decode_fact, encode_fact, is_json, key_text
 from events.payloads import (
     Command,
     EnvironmentVariable,
@@ -33,5 +33,6 @@ __all__ = [
     "envelope_of",
     "event_of_kinds",
     "is_json",
+    "key_text",
     "requirements_of",
 ]

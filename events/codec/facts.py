@@ -30,6 +30,11 @@ _LENGTH_DELIMITED = 2
 _parse = facts_pb2.Fact.FromString
 
 
+def key_text(key: bytes | None) -> str:
+    """A fact record's key as the core takes it; empty for none."""
+    return key.decode(errors="replace") if key else ""
+
+
 class FactCodec:
     """Makes records of facts and reads them. It reuses messages, so it belongs to one thread; the functions keep one per thread.
 

@@ -10,7 +10,7 @@ from events import facts as f
 from events.config import canonical_config
 from projections.whatif.decisions import Divergence
 from projections.whatif.durations import Courses, Source
-from projections.whatif.figures import Figures, Grouping, asks, distance, figures_of, grouping_of, left_out_of
+from projections.whatif.figures import Figures, Grouping, asks, distance, figures_of, grouping_of, left_out_of, rank
 from projections.whatif.meter import Meter
 from projections.whatif.record import Record
 from projections.whatif.setting import BadSetting, Setting, changed_if_valid
@@ -203,7 +203,7 @@ def _each(recorded: Meter, unchanged: Meter) -> dict[str, int]:
         "operations": len(off),
         "exact": sum(1 for each in off if not each),
         "mean_us": round(sum(off) / len(off)) if off else 0,
-        "p95_us": off[(95 * len(off) + 99) // 100 - 1] if off else 0,
+        "p95_us": rank(off, 95),
         "max_us": off[-1] if off else 0,
     }
 

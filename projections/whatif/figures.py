@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from events.config import SECOND_US
 from events.payloads import requirements_of
 from projections.whatif.meter import Meter, Waited
 
-SECOND_US: Final = 1_000_000
 MILLIS_PER_CORE: Final = 1_000
 CLASSES_TOLD: Final = 50
 
@@ -105,14 +105,15 @@ def _waits(waited: Sequence[tuple[Waited, int]]) -> Figures:
     return {
         "operations": len(ordered),
         "mean_us": round(sum(ordered) / len(ordered)) if ordered else 0,
-        "p50_us": _rank(ordered, 50),
-        "p95_us": _rank(ordered, 95),
+        "p50_us": rank(ordered, 50),
+        "p95_us": rank(ordered, 95),
         "max_us": ordered[-1] if ordered else 0,
         "unplaced": sum(row.since_us is not None for row, _ in waited),
     }
 
 
-def _rank(ordered: Sequence[int], percent: int) -> int:
+def rank(ordered: Sequence[int], percent: int) -> int:
+    """The nearest rank of sorted values; 0 of none."""
     return ordered[max(0, math.ceil(percent * len(ordered) / 100) - 1)] if ordered else 0
 
 

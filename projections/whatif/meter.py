@@ -61,7 +61,6 @@ class Meter:
     _offered: int = 0
     _busy: int = 0
     _held_free: int = 0
-    _holding: bool = False
     _unjudged: dict[int, Waited] = field(
         default_factory=dict
     )  # waiting, and not yet known whether any worker could run them

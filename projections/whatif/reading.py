@@ -125,7 +125,6 @@ class Reading:
         written_off = self._written_off.get(offset, "")
         if isinstance(fact, ANSWERS) and not written_off:
             attempt = record.attempt_before(fact.dispatch_id, offset)
-            record.answers += 1
             if attempt is not None and (attempt.instance, attempt.endpoint) == (fact.instance, fact.endpoint):
                 attempt.answers.append(Answer(at_us, offset, append_us, key, fact))
                 return

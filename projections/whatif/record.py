@@ -126,7 +126,6 @@ class Record:
     facts: int = 0
     rebuilt: int = 0  # facts that are gone from the log and were made again from their events
     lost: int = 0  # of those, the ones whose events do not say what they were
-    answers: int = 0
 
     def attempt_before(self, dispatch_id: int, offset: int) -> Attempt | None:
         """The attempt of a dispatch id, as whoever wrote the fact at `offset` could know it; None: there was none yet, or it is over."""

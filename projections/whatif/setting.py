@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, get_args
 
 from events.config import HoldConfig, canonical_config, parse_config
@@ -82,15 +82,6 @@ def changed_if_valid(config_json: str, settings: Sequence[Setting]) -> str:
     except InvalidConfiguration:
         return config_json
     return changed(config_json, settings)
-
-
-def setting_in(config_json: str, path: Sequence[str]) -> Any:
-    """What a configuration says at a path; None where it says nothing there."""
-    raw: Any = json.loads(canonical_config(parse_config(config_json)))
-    raw = _level(raw, path[0])
-    for step in path:
-        raw = raw.get(step) if isinstance(raw, Mapping) else None
-    return raw
 
 
 def _level(raw: dict[str, Any], option: str) -> dict[str, Any]:

@@ -32,8 +32,7 @@ def command() -> None:
     """Say why: why an operation waits or waited, what a hold was for and what it cost, what became of a worker."""
 
 
-def _at_option(function: Callable[..., None]) -> Callable[..., None]:
-    return click.option("--at", type=MOMENT, help="As of this event or time [default: now].")(function)
+_at_option = click.option("--at", type=MOMENT, help="As of this event or time [default: now].")
 
 
 @command.command()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from streams.cli.output import Column, duration, output_option, show, watch_option
+from streams.cli.output import Column, duration, output_option, plural, show, watch_option
 from streams.cli.reading import views_option
 from streams.cli.tables import answer_age, counted
 from streams.views import Answer, Views
@@ -86,7 +86,7 @@ def expectation(choice: Mapping[str, Any], at_us: int) -> list[str]:
 
 def _basis(basis: Mapping[str, Any], at_us: int) -> str:
     runs = basis["runs"]
-    ends = f"{runs} run{'' if runs == 1 else 's'}{_of_kind(basis)} by {duration(max(0, basis['last_end_us'] - at_us))}"
+    ends = f"{plural(runs, 'run')}{_of_kind(basis)} by {duration(max(0, basis['last_end_us'] - at_us))}"
     if basis["source"] == "producer":
         return f"{ends}, as {'its producer expects' if runs == 1 else 'their producers expect'}"
     return f"{ends}, as the last {basis['samples']} {'of every kind' if basis['source'] == 'every_run' else 'of its kind'} took"
@@ -123,7 +123,7 @@ def _after(us: int) -> str:
 
 def counted_others(others: int) -> str:
     """How many more could have been held."""
-    return f"{others} other candidate{'' if others == 1 else 's'}" if others else "the only candidate"
+    return plural(others, "other candidate") if others else "the only candidate"
 
 
 def _footer(answer: Answer) -> str:

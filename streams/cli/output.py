@@ -72,6 +72,11 @@ def duration(value_us: Any) -> str:
     return f"{sign}{days}d{hours:02d}h"
 
 
+def plural(count: int, what: str) -> str:
+    """`1 worker`, `3 workers`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def size(value_bytes: Any) -> str:
     """Bytes for people, in powers of 1024; nothing for None."""
     if value_bytes is None:

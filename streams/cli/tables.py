@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from streams.cli.output import duration
+from streams.cli.output import duration, plural
 from streams.views import Answer
 
 _OPERATION = re.compile(r"(?:(?P<instance>.+)/)?op-(?P<number>\d{1,18})|(?P<bare>\d{1,18})")
@@ -66,4 +66,4 @@ def answer_now_us(answer: Answer) -> int:
 
 def counted(rows: Sequence[object], what: str) -> str:
     """`3 workers`, `1 worker`."""
-    return f"{len(rows)} {what}{'' if len(rows) == 1 else 's'}"
+    return plural(len(rows), what)

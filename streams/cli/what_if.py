@@ -20,8 +20,7 @@ from streams.cli.output import emit, note, output_option, progress
 from streams.cli.source import check_foldable, file_option, opened
 from streams.cli.tables import parse_operation
 from streams.cli.what_if_tables import print_answer
-from streams.errors import UnknownInstance
-from streams.log import Log
+from streams.log import bounds
 from streams.moments import Moment, time_of
 from streams.recovery import without_collection
 from streams.settings import DEFAULT_INSTANCE, load_settings
@@ -145,11 +144,10 @@ async def _read(
 ) -> tuple[Recording, list[str]]:
     """The recording, and which other instances the log has where none was named."""
     async with opened(load_settings(), file, client_id="headway-what-if") as log:
-        shards = (await read_shard_map(log)).shards
-        named = instance or _default(shards)
-        if named not in shards:
-            raise UnknownInstance(named, shards)
-        shard = shards[named]
+        known = await read_shard_map(log)
+        # Where none is named: the only one, else `main`.
+        named = instance or (next(iter(known.shards)) if len(known.shards) == 1 else DEFAULT_INSTANCE)
+        shard = known.shard_of(named)
         check_foldable(log, shard)
         window = Window(
             from_seq=None if begin is None else begin.seq,
@@ -157,25 +155,13 @@ async def _read(
             to_seq=None if end is None else end.seq,
             to_us=None if end is None else end.at_us,
         )
-        with progress(f"reading shard {shard}", await _end(log, shard)) as told:
+        _, log_end = await bounds(log, (EVENTS, shard))
+        with progress(f"reading shard {shard}", log_end) as told:
             recording = await read_record(log, shard, named, window, progress=told)
     if not recording.record.events:
         record = recording.record
         raise EmptyWindow(shard, record.last_seq, time_of(record.last_at_us))
-    return recording, [] if instance else sorted(name for name in shards if name != named)
-
-
-def _default(shards: Any) -> str:
-    """The instance that is meant where none is named: `main`, or the only one."""
-    return next(iter(shards)) if len(shards) == 1 else DEFAULT_INSTANCE
-
-
-async def _end(log: Log, shard: int) -> int:
-    follower = await log.follow({(EVENTS, shard): None})
-    try:
-        return await follower.end_offset((EVENTS, shard))
-    finally:
-        await follower.close()
+    return recording, [] if instance else sorted(name for name in known.shards if name != named)
 
 
 def _operation(recorded: Meter, name: str) -> int:

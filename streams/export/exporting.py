@@ -19,7 +19,7 @@ from streams.event_tail import EventOrder, offset_before
 from streams.export.directory import ExportWriter
 from streams.export.errors import OutsideLog, UnlikeExport
 from streams.export.manifest import Manifest
-from streams.log import Log, Partition, Record
+from streams.log import Log, Partition, Record, bounds
 from streams.moments import Moment
 from streams.shard_map import read_shard_map
 from streams.topics import EVENTS, FACTS, SHARDS, TOPICS
@@ -253,15 +253,6 @@ class _Until:
             return envelope.at_us > self._moment.at_us
         same_fact = self.last is not None and envelope.cause_offset == self.last.cause_offset
         return self._moment.seq is not None and envelope.seq > self._moment.seq and not same_fact
-
-
-async def bounds(log: Log, at: Partition) -> tuple[int, int]:
-    """The first offset of a partition, and its last stable one."""
-    follower = await log.follow({at: None})
-    try:
-        return await follower.beginning_offset(at), await follower.end_offset(at)
-    finally:
-        await follower.close()
 
 
 async def records_between(log: Log, at: Partition, start: int, end: int) -> AsyncGenerator[list[Record], None]:

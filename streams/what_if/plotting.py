@@ -10,13 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from events.config import SECOND_US
+from projections.whatif.comparing import CHANGED
 from streams.errors import StreamError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMATS: Final = ("svg", "png")
-SECOND_US: Final = 1_000_000
 Answer = Mapping[str, Any]
 
 _INK, _RECORD, _MUTED = "#1f5fa8", "#c0392b", "#666666"
@@ -91,7 +92,7 @@ def _figure(answer: Answer) -> Any:
     from matplotlib.figure import Figure
 
     recorded = answer["policies"][0]
-    policies = [policy for policy in answer["policies"] if policy["policy"] == "changed"] or answer["policies"][1:2]
+    policies = [policy for policy in answer["policies"] if policy["policy"] == CHANGED] or answer["policies"][1:2]
     panels = [panel for panel in PANELS if panel.of(recorded) is not None]
     held = any(policy["holds"]["made"] for policy in answer["policies"])
     panels = [panel for panel in panels if held or panel.title != "Held idle"]

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from events.codec import FactCodec, check_chain, decode_event, envelope_of
+from events.codec import FactCodec, check_chain, decode_event, key_text
 from events.codec.chain import GENESIS_CHAIN
-from events.errors import ChainBroken, HeadwayError, SequenceBroken, UnknownEvent
+from events.errors import ChainBroken, SequenceBroken, UnknownEvent
 from events.events import LeaderElected
 from projections.whatif.meter import Meter
 from projections.whatif.reading import Reading, Window
 from projections.whatif.record import Record
 from streams.errors import LogUnavailable, StreamError
 from streams.export.errors import NotExported
-from streams.log import Follower, Log, Partition
+from streams.log import Follower, Log, Partition, bounds
 from streams.log import Record as LogRecord
-from streams.recovery import DamagedLog, without_collection
+from streams.recovery import DamagedLog, is_stale, without_collection
 from streams.topics import EVENTS, FACTS
 
 BATCH_RECORDS: Final = 5_000
@@ -73,14 +73,10 @@ async def read_record(
 async def _first_fact(log: Log, partition: Partition) -> int:
     """Offset of the first fact that the log has; behind all of them where it has none (retention, an export of events alone)."""
     try:
-        follower = await log.follow({partition: None})
+        first, end = await bounds(log, partition)
     except NotExported:
         return _NONE
-    try:
-        first = await follower.beginning_offset(partition)
-        return first if await follower.end_offset(partition) > first else _NONE
-    finally:
-        await follower.close()
+    return first if end > first else _NONE
 
 
 async def _read_events(log: Log, partition: Partition, reading: Reading, progress: Progress) -> None:
@@ -95,7 +91,7 @@ async def _read_events(log: Log, partition: Partition, reading: Reading, progres
             if event.seq != seq + 1:
                 raise SequenceBroken(f"event {event.seq} follows event {seq}")
         except (ChainBroken, SequenceBroken, UnknownEvent) as error:
-            if 0 < _epoch_of(record.value) < epoch:
+            if is_stale(record.value, epoch):
                 return True  # by a leader that had been replaced: every reader ignores it
             raise DamagedLog(partition, record.offset, seq, error) from error
         chain, seq = follows, event.seq
@@ -118,8 +114,8 @@ async def _read_facts(log: Log, partition: Partition, reading: Reading, progress
     def take(record: LogRecord) -> bool:
         if record.offset > last:
             return False
-        key = record.key.decode(errors="replace") if record.key else ""
-        reading.add_fact(record.offset, record.at_us, key, codec.decode(record.value, record.headers))
+        fact = codec.decode(record.value, record.headers)
+        reading.add_fact(record.offset, record.at_us, key_text(record.key), fact)
         return True
 
     try:
@@ -147,10 +143,3 @@ async def _each(
                 address=f"offset {await follower.position(partition)}",
                 waited_ms=round(PATIENCE_S * 1000),
             )
-
-
-def _epoch_of(value: bytes) -> int:
-    try:
-        return envelope_of(value).leader_epoch
-    except HeadwayError:
-        return 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from streams.cli.hold import expectation, other_candidates, policy_shown
-from streams.cli.output import duration
-from streams.cli.telling.lines import Facts, cause, excluded, linked, named, nearest, plural
+from streams.cli.output import duration, plural
+from streams.cli.telling.lines import Facts, cause, excluded, linked, named, nearest
 from streams.moments import time_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from streams.cli.hold import policy_shown
-from streams.cli.output import duration
+from streams.cli.output import duration, plural
 from streams.cli.tables import pairs_shown
 
 Facts = Mapping[str, Any]
@@ -32,11 +32,6 @@ def linked(facts: Facts) -> str:
     return f"[seq {facts['seq']}, offset {facts['offset']}]"
 
 
-def after(facts: Facts, from_us: int) -> str:
-    """How long after the beginning of the story something was."""
-    return f"+{duration(facts['at_us'] - from_us)}"
-
-
 def named(brief: Facts | None, *, asks: bool = True) -> str:
     """An operation: its id, its client's name for it, and what it asks for."""
     if brief is None:
@@ -45,11 +40,6 @@ def named(brief: Facts | None, *, asks: bool = True) -> str:
         return f"op-{brief['operation_id']} (no longer known)"
     asked = f", asks {pairs_shown(brief['requirements']) or 'nothing in particular'}" if asks else ""
     return f"{brief['id']} ({brief['client_operation_id']}{asked})"
-
-
-def plural(count: int, what: str) -> str:
-    """`1 worker`, `3 workers`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def cause(found: Facts | None) -> str:

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams.cli.output import duration, size
+from streams.cli.output import duration, plural, size
 from streams.cli.tables import exit_shown, pairs_shown
-from streams.cli.telling.lines import (
-    Facts,
-    after,
-    cause,
-    excluded,
-    linked,
-    named,
-    plural,
-    standing_then,
-)
+from streams.cli.telling.lines import Facts, cause, excluded, linked, named, standing_then
 from streams.moments import time_of
 
 STATES = {
@@ -35,7 +26,7 @@ def operation_told(story: Facts) -> list[str]:
         lines.append(f"the name {story['client_operation_id']} was also given to: {others}")
     for chapter in story["chapters"]:
         first, *rest = _chapter(chapter, story)
-        lines.append(f"{after(chapter, story['from_us'])}  {first} {linked(chapter)}")
+        lines.append(f"+{duration(chapter['after_us'])}  {first} {linked(chapter)}")
         lines += [f"    {line}" for line in rest]
     return lines
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams.cli.output import duration
+from streams.cli.output import duration, plural
 from streams.cli.tables import pairs_shown
-from streams.cli.telling.lines import Facts, cause, linked, named, plural
+from streams.cli.telling.lines import Facts, cause, linked, named
 from streams.moments import time_of
 
 STATES = {
@@ -39,11 +39,10 @@ def worker_told(story: Facts) -> list[str]:
 
 
 def _heading(story: Facts) -> str:
-    epochs = f", {plural(story['boot_epochs'], 'process')}" if story["boot_epochs"] == 1 else ""
-    several = f", {story['boot_epochs']} processes" if story["boot_epochs"] > 1 else ""
+    processes = f"{story['boot_epochs']} process{'' if story['boot_epochs'] == 1 else 'es'}"
     return (
         f"{story['endpoint']} of instance {story['instance']}: {STATES[story['state']]}; told of {duration(story['span_us'])} "
-        f"from {time_of(story['from_us'])}, {plural(story['connections'], 'connection')}{epochs}{several}; "
+        f"from {time_of(story['from_us'])}, {plural(story['connections'], 'connection')}, {processes}; "
         f"has {pairs_shown(story['properties']) or 'no properties'}"
     )
 
