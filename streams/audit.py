@@ -189,14 +189,13 @@ async def standings(log: Log, shard: int, now_us: int | None = None) -> list[dic
     rows = []
     for auditor, (record, message) in progress.items():
         said = progress_of(message)
-        counts = {name: getattr(said.judged, name) for name in type(said.judged).__slots__}
         rows.append(
             {
                 "shard": shard,
                 "auditor": auditor,
                 "seq": said.seq,
                 "behind": max(0, seq - said.seq),
-                **counts,
+                **asdict(said.judged),
                 "age_us": max(0, now_us - record.at_us),
                 "differences": dict(differences.get(auditor, {})),
             }

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from events.config.options import TEN_YEARS_S, Seconds, wrong_option
+from events.config.options import PositiveSeconds, Seconds, wrong_option
 
 DEFAULT_LAST_RUNS = 1_000
 """Runs of a kind that are remembered where no policy says how many: a log that turns drain_time on later has its history."""
@@ -18,7 +18,7 @@ MOST_LAST_RUNS = 10_000
 class _Hold(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    max_hold_s: Annotated[int, Field(ge=1, le=TEN_YEARS_S)] | None = Field(
+    max_hold_s: PositiveSeconds | None = Field(
         default=None,
         description="Give the worker back this long after the hold was made, wherever it has moved since, with an event of its own; the "
         "same action is not held for again for as long (or after_s, if that is longer). Unset: a hold stands until it ends by itself.",

@@ -1,11 +1,8 @@
 """Which worker holds which blob: how long what is known of an endpoint stands, and what it is used for (section 6)."""
 
-from typing import Annotated
-
 from pydantic import BaseModel, ConfigDict, Field
 
-TEN_YEARS_S = 10 * 365 * 24 * 3600
-Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_S)]
+from events.config.options import PositiveSeconds, Seconds
 
 
 class LocalityConfig(BaseModel):
@@ -48,7 +45,7 @@ class LocalityConfig(BaseModel):
         le=100,
         description="Changes of an endpoint's boot epoch within flap_window_s that are worth a warning (F-3).",
     )
-    flap_window_s: Annotated[int, Field(ge=1, le=TEN_YEARS_S)] = Field(
+    flap_window_s: PositiveSeconds = Field(
         default=300, description="Older changes of the boot epoch do not count (F-2)."
     )
     flap_cooldown_s: Seconds = Field(default=60, description="No second warning of an endpoint within this (F-3).")

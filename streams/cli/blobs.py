@@ -28,6 +28,7 @@ from streams.blobs.stable import StableBlobPublisher, WorkersAsPeers
 from streams.blobs.tiers import DurableTier, FolderTier, MemoryTier, TieredStore
 from streams.cli.blob_options import Listening, Url
 from streams.cli.main import FAILED, NOT_FOUND, Failure
+from streams.cli.process import bootstrap_option
 from streams.connection import connected
 from streams.publisher import FactPublisher
 from streams.settings import DEFAULT_INSTANCE, Settings, load_settings
@@ -103,7 +104,7 @@ class _Serving(NamedTuple):
     metavar="SECONDS",
     help="An upload of which nothing comes for so long is given up (408), with the room that is kept for it.",
 )
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
+@bootstrap_option
 @click.option(
     "--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO", show_default=True
 )

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 import sys
 from pathlib import Path
 
 import click
 
+from streams.cli.process import (
+    bootstrap_option,
+    chosen_shards,
+    home_option,
+    log_level_option,
+    shards_option,
+    stop_on_signals,
+)
 from streams.connection import connected
 from streams.decider import Decider, DeciderOptions, run_deciders
-from streams.errors import NoSuchTopic
 from streams.health import HealthEndpoint
 from streams.leadership import Limits
-from streams.log import Log
 from streams.log_lines import configure, say
 from streams.settings import Settings, load_settings
-from streams.topics import FACTS
 
 _log = logging.getLogger("headway.decider")
 
@@ -30,13 +34,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--shard",
-    "shards",
-    multiple=True,
-    type=click.IntRange(min=0),
-    help="A shard to decide for; several may be given [default: all].",
-)
+@shards_option("A shard to decide for")
 @click.option(
     "--rank",
     type=click.IntRange(0, 100),
@@ -64,21 +62,15 @@ def command() -> None:
 @click.option(
     "--health-port", type=click.IntRange(0, 65535), help="Serve /healthz and /stats on 127.0.0.1 [default: off]."
 )
-@click.option("--home", type=click.Path(file_okay=False), help="Where the broker's data live [env HEADWAY_HOME].")
+@home_option
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="Where it keeps what endpoints hold, for configurations with prefer_from_bytes; several deciders may share it "
     "[default: <home>/decider/<topic prefix or default>].",
 )
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="What is said on standard error, one line each.",
-)
+@bootstrap_option
+@log_level_option
 def run(
     shards: tuple[int, ...],
     rank: int,
@@ -116,12 +108,9 @@ def run(
 async def _run(
     settings: Settings, shards: tuple[int, ...], options: DeciderOptions, health_port: int | None
 ) -> list[Exception]:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
+    stop = stop_on_signals()
     async with connected(settings, client_id="headway-decider") as log:
-        numbers = sorted({*shards}) if shards else await all_shards(log)
+        numbers = await chosen_shards(log, shards)
         deciders = [Decider(log, number, options=options) for number in numbers]
         endpoint = None
         if health_port is not None:
@@ -140,15 +129,3 @@ async def _run(
         finally:
             if endpoint is not None:
                 await endpoint.close()
-
-
-async def all_shards(log: Log) -> list[int]:
-    """Every shard that the topics have.
-
-    Raises:
-        NoSuchTopic: there are no topics yet.
-    """
-    topics = await log.describe_topics()
-    if FACTS not in topics:
-        raise NoSuchTopic(FACTS, topics)
-    return list(range(topics[FACTS].partitions))

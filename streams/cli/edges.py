@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 
 import click
 
-from streams.cli.decider import all_shards
+from streams.cli.process import (
+    bootstrap_option,
+    chosen_shards,
+    home_option,
+    log_level_option,
+    shards_option,
+    stop_on_signals,
+)
 from streams.connection import bootstrap_of
 from streams.edges.cache import MOST_RESULTS
 from streams.edges.running import EdgeOptions, ShardEdges, UpstreamLogs, run_edges
@@ -23,13 +29,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--shard",
-    "shards",
-    multiple=True,
-    type=click.IntRange(min=0),
-    help="A shard to answer for; several may be given [default: all].",
-)
+@shards_option("A shard to answer for")
 @click.option(
     "--most-results",
     type=click.IntRange(min=0),
@@ -37,15 +37,9 @@ def command() -> None:
     show_default=True,
     help="Results of actions that the built-in cache holds for each shard; some 300 bytes each. 0: every look-up misses.",
 )
-@click.option("--home", type=click.Path(file_okay=False), help="Where the broker's data live [env HEADWAY_HOME].")
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="What is said on standard error, one line each.",
-)
+@home_option
+@bootstrap_option
+@log_level_option
 def run(
     shards: tuple[int, ...],
     most_results: int,
@@ -66,15 +60,12 @@ def run(
 
 
 async def _run(settings: Settings, shards: tuple[int, ...], options: EdgeOptions) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_on_signals()
     address = bootstrap_of(settings)
     log = KafkaLog(address, prefix=settings.topic_prefix, client_id="headway-edges")
     others = UpstreamLogs(log, address)
     try:
-        numbers = sorted({*shards}) if shards else await all_shards(log)
+        numbers = await chosen_shards(log, shards)
         await run_edges([ShardEdges(log, number, others, options) for number in numbers], stop)
     finally:
         await others.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from events.facts import HintsLoaded
 from streams.cli.changing import change, wait_options
 from streams.cli.numbers import FiniteRange
 from streams.cli.output import output_option
+from streams.cli.process import stop_on_signals
 from streams.connection import connected
 from streams.edges.hints import Form, HintFile, UnreadableHints, read_hints
 from streams.effects import NotDecided, publish_and_see
@@ -74,10 +74,7 @@ def load(
 async def _keep_loaded(
     settings: Settings, path: Path, instance: str, form: Form | None, every_s: float, timeout_s: float
 ) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_on_signals()
     async with connected(settings, client_id="headway-hints") as log:
         shard = (await read_shard_map(log)).shard_of(instance)
         await keep_loaded(log, shard, instance, path, form, stop=stop, every_s=every_s, timeout_s=timeout_s)

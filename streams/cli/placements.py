@@ -11,6 +11,7 @@ import click
 from events.jsonform import placement_to_json
 from events.reasons import Outcome, PlacementEnd, RequeueCause, sentence
 from streams.cli.output import emit_line, printable
+from streams.cli.process import bootstrap_option
 from streams.cli.tables import exit_shown
 from streams.connection import connected
 from streams.log import Log
@@ -66,9 +67,7 @@ def line_of(placement: Placement) -> str:
 @click.option("--instance", help="Only this instance.")
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option(
-    "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS]."
-)
+@bootstrap_option
 def placements(
     follow: bool,
     start: Start | None,

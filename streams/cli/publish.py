@@ -16,6 +16,7 @@ from events.fact_rules import key_of
 from events.jsonform import fact_from_json, json_object
 from streams.cli.main import FAILED
 from streams.cli.output import emit_line
+from streams.cli.process import bootstrap_option
 from streams.connection import connected
 from streams.errors import Refused, UnknownInstance
 from streams.log import Outgoing
@@ -107,9 +108,7 @@ def raw(line: int, text: bytes, shard: int) -> Ready:
     show_default=True,
     help="json: a line for each.",
 )
-@click.option(
-    "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS]."
-)
+@bootstrap_option
 def publish(
     file: IO[bytes], form: Form, validate: bool, instance: str, output: str, bootstrap_servers: str | None
 ) -> None:

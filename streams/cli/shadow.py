@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import sys
 from contextlib import aclosing
 from typing import Any
@@ -14,10 +13,17 @@ from typing import Any
 import click
 
 from streams.audit import audits, divergence_json, standings, this_auditor
-from streams.cli.decider import all_shards
 from streams.cli.events import fields_shown
 from streams.cli.main import CHECK_FAILED, FAILED
 from streams.cli.output import Column, duration, emit, emit_line, output_option, printable
+from streams.cli.process import (
+    bootstrap_option,
+    chosen_shards,
+    home_option,
+    log_level_option,
+    shards_option,
+    stop_on_signals,
+)
 from streams.connection import connected
 from streams.health import HealthEndpoint
 from streams.log_lines import configure, say
@@ -32,33 +38,17 @@ def command() -> None:
     """Let another build decide beside the one that leads, and say where it differs."""
 
 
-def _shards(what: str) -> Any:
-    return click.option(
-        "--shard",
-        "shards",
-        multiple=True,
-        type=click.IntRange(min=0),
-        help=f"{what}; several may be given [default: all].",
-    )
-
-
 @command.command()
-@_shards("A shard to judge")
+@shards_option("A shard to judge")
 @click.option(
     "--until-caught-up", is_flag=True, help="End at what is the log's end now; exit code 3 if this build differs."
 )
 @click.option(
     "--health-port", type=click.IntRange(0, 65535), help="Serve /healthz and /stats on 127.0.0.1 [default: off]."
 )
-@click.option("--home", type=click.Path(file_okay=False), help="Where the broker's data live [env HEADWAY_HOME].")
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="What is said on standard error, one line each.",
-)
+@home_option
+@bootstrap_option
+@log_level_option
 def run(
     shards: tuple[int, ...],
     until_caught_up: bool,
@@ -93,14 +83,11 @@ def run(
 async def _run(
     settings: Settings, shards: tuple[int, ...], until_caught_up: bool, health_port: int | None
 ) -> tuple[list[Shadow], list[Exception]]:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
+    stop = stop_on_signals()
     auditor = this_auditor()
     errors: list[Exception] = []
     async with connected(settings, client_id="headway-shadow") as log:
-        shadows = [Shadow(log, number, auditor=auditor) for number in sorted({*shards}) or await all_shards(log)]
+        shadows = [Shadow(log, number, auditor=auditor) for number in await chosen_shards(log, shards)]
         endpoint = None
         if health_port is not None:
             endpoint = HealthEndpoint([shadow.stats for shadow in shadows], health_port)
@@ -140,7 +127,7 @@ def _sum_up(shadow: Shadow) -> None:
 
 
 @command.command("list")
-@_shards("Of which shard")
+@shards_option("Of which shard")
 @click.option("--auditor", metavar="TEXT", default="", help="Only of auditors with this in their name.")
 @click.option("--follow/--no-follow", default=False, help="Go on with what comes, until Ctrl-C.")
 @output_option
@@ -159,7 +146,7 @@ async def _list(shards: tuple[int, ...], auditor: str, follow: bool, output: str
                     if message.WhichOneof("kind") == "shadow_diverged" and auditor in message.auditor:
                         _print(divergence_json(record, message, shard), output)
 
-        numbers = sorted({*shards}) or await all_shards(log)
+        numbers = await chosen_shards(log, shards)
         if follow:
             await asyncio.gather(*(show(number) for number in numbers))
         else:
@@ -193,7 +180,7 @@ def _first_of(side: str, said: dict[str, Any]) -> str:
 
 
 @command.command()
-@_shards("Of which shard")
+@shards_option("Of which shard")
 @output_option
 def status(shards: tuple[int, ...], output: str) -> None:
     """Show how far each build has judged each shard, and in how many facts it differs."""
@@ -215,4 +202,4 @@ COLUMNS = (
 
 async def _status(shards: tuple[int, ...]) -> list[dict[str, Any]]:
     async with connected(load_settings(), client_id="headway-shadow") as log:
-        return [row for shard in sorted({*shards}) or await all_shards(log) for row in await standings(log, shard)]
+        return [row for shard in await chosen_shards(log, shards) for row in await standings(log, shard)]

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import importlib
 import logging
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from streams.cli.process import bootstrap_option, log_level_option, stop_on_signals
 from streams.local_tables import LocalTables
 from streams.log_lines import configure, say
 from streams.place import Place, place_of
@@ -43,7 +43,7 @@ def command() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="The table's own directory, one per process [default: <home>/state-table/<topic prefix or default>].",
 )
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The cluster [env HEADWAY_BOOTSTRAP_SERVERS].")
+@bootstrap_option
 @click.option(
     "--web-port", type=click.IntRange(1, 65535), help="Port of the views on 127.0.0.1 [env HEADWAY_WEB_PORT; 8087]."
 )
@@ -53,13 +53,7 @@ def command() -> None:
     show_default=True,
     help="Consumer group. Tables of one group share the shards; a table with a group of its own holds all of them.",
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="What is said on standard error, one line each.",
-)
+@log_level_option
 def run(
     home: str | None,
     data_dir: Path | None,
@@ -87,10 +81,7 @@ async def run_until_told(place: Place, tables: LocalTables | None = None) -> Non
 
     Raises whatever kept it from starting: NoSuchTopic, StoreLocked, LogUnavailable, PortTaken.
     """
-    told = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+    told = stop_on_signals()
     tables = tables or LocalTables(place)
     say(_log, logging.INFO, "starting", data_dir=str(place.data_dir), views=f"http://127.0.0.1:{place.web_port}")
     working = asyncio.ensure_future(_answer(tables))

@@ -16,6 +16,7 @@ import psutil
 
 from streams.broker import BrokerEndpoint, BrokerSettings, bring_down, bring_up, status
 from streams.cli.numbers import FiniteRange
+from streams.cli.process import stop_on_signals
 from streams.embedded import Embedded
 from streams.health import LOOPBACK, check_port
 from streams.kafka_log import KafkaLog
@@ -132,7 +133,7 @@ def _signals_interrupt() -> Iterator[None]:
 async def _run_parts(
     settings: Settings, endpoint: BrokerEndpoint, instances: Mapping[str, int | None], shards: int | None, logs: str
 ) -> None:
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     provisioned, count = await _provision(settings, endpoint, instances, shards)
     for line in provisioned.done:
         say(f"  {line}")
@@ -164,14 +165,6 @@ async def _run_parts(
         stop.set()
         await asyncio.wait([telling, supervising])
     say("decider, edges and read side stopped")
-
-
-def _stop_on_signals() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 async def _provision(
@@ -214,7 +207,7 @@ async def _ready(http: aiohttp.ClientSession, address: str) -> bool:
 async def _run_embedded(
     settings: Settings, instances: Mapping[str, int | None], shards: int | None, worker_cores: float | None
 ) -> None:
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     cores = float(psutil.cpu_count() or 1) if worker_cores is None else worker_cores
     memory_kib = psutil.virtual_memory().total // 2048
     worker = Amounts(round(cores * 1000), memory_kib) if cores > 0 else None

@@ -20,6 +20,7 @@ from streams import log_lines
 from streams.cli.blob_options import BlobChoice, blob_options
 from streams.cli.main import FAILED, Failure
 from streams.cli.numbers import FiniteRange
+from streams.cli.process import bootstrap_option
 from streams.connection import connected
 from streams.settings import DEFAULT_INSTANCE, Settings, load_settings
 from streams.shard_map import read_shard_map
@@ -116,9 +117,7 @@ def draw() -> int:
     help="With --simulate: so many workers in this process, named NAME-0, NAME-1, ...",
 )
 @blob_options
-@click.option(
-    "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The Kafka cluster [env HEADWAY_BOOTSTRAP_SERVERS]."
-)
+@bootstrap_option
 @click.option(
     "--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO", show_default=True
 )

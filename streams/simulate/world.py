@@ -27,7 +27,7 @@ from events.errors import HeadwayError
 from events.indexing import build_indexes
 from events.reasons import HoldEnd
 from events.state import Instance, Shard
-from events.values import Properties
+from events.values import U63_MAX, Properties
 from streams.simulate.recording import LEADER_EPOCH, Recording
 from streams.simulate.workload import CPU, Workload
 
@@ -162,15 +162,12 @@ class World:
         requirements = {asked: canonical_requirements(asked) for asked in dict.fromkeys(j.requirements for j in jobs)}
         arrived = 0
         while arrived < len(jobs) or ends:
-            if self._tick_us:
-                due_us = [run[0] for run in ends[:1]] + [
-                    self._start_us + job.arrival_us for job in jobs[arrived : arrived + 1]
-                ]
-                if self._ticked_us + self._tick_us < min(due_us):
-                    self._ticked_us += self._tick_us
-                    self._take(self._ticked_us, f.Tick())
-                    continue
-            if arrived == len(jobs) or (ends and ends[0][0] <= start_us + jobs[arrived].arrival_us):
+            end_us = ends[0][0] if ends else U63_MAX
+            arrival_us = start_us + jobs[arrived].arrival_us if arrived < len(jobs) else U63_MAX
+            if self._tick_us and self._ticked_us + self._tick_us < min(end_us, arrival_us):
+                self._ticked_us += self._tick_us
+                self._take(self._ticked_us, f.Tick())
+            elif end_us <= arrival_us:
                 now_us, _, number, dispatch_id, endpoint = heappop(ends)
                 self._run.ended_us[number] = now_us - start_us
                 self._take(
@@ -180,7 +177,7 @@ class World:
                 job = jobs[arrived]
                 self._jobs[self._offset] = arrived
                 self._take(
-                    start_us + job.arrival_us,
+                    arrival_us,
                     f.ActionQueued(
                         INSTANCE,
                         str(arrived),

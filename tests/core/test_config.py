@@ -22,7 +22,7 @@ from events.config import (
     parse_config,
     resolve,
 )
-from events.config.locality import TEN_YEARS_S
+from events.config.options import TEN_YEARS_S
 from events.config.reference import PARTS, SCHEDULERS, reference
 from events.errors import InvalidConfiguration
 

@@ -15,10 +15,7 @@ def drained_for_it(farm: Farm) -> None:
     for name in crowd:
         farm.arrive(name)
     farm.wait(8)
-    first, second, _ = farm.runs("w2")
-    farm.end(first)
-    farm.wait(8)
-    farm.ended(truth, "placed", Cause.DRAINED_EMPTY, farm.end(second), subject="w2", on="w2")
+    farm.drains(truth, "w2", pause_s=8)
     farm.wait(20)
 
 
@@ -30,10 +27,7 @@ def drained_across_a_takeover(farm: Farm) -> None:
         farm.arrive(farm.new("small"))
     restart()(farm.story)
     farm.wait(6)
-    first, second, _ = farm.runs("w6")
-    farm.end(first)
-    farm.wait(7)
-    farm.ended(truth, "placed", Cause.DRAINED_EMPTY, farm.end(second), subject="w6", on="w6")
+    farm.drains(truth, "w6", pause_s=7)
     farm.wait(15)
 
 
@@ -73,10 +67,7 @@ def drained_soonest(farm: Farm) -> None:
     truth = farm.hold(farm.new("big"), "w3", over="w5", closest=False)
     for _ in range(2):
         farm.arrive(farm.new("small"))
-    first, second, _ = farm.runs("w3")
-    farm.end(first)
-    farm.wait(4)
-    farm.ended(truth, "placed", Cause.DRAINED_EMPTY, farm.end(second), subject="w3", on="w3")
+    farm.drains(truth, "w3", pause_s=4)
     farm.wait(10)
 
 
@@ -124,9 +115,7 @@ def outranked_in_another_zone(farm: Farm) -> None:
     truth = farm.hold(farm.new("big"), "w2", over="w3")
     first = farm.hold(farm.new("big"), "w7", over="w5", zone="west", priority=1)
     farm.ended(truth, "superseded", Cause.OUTRANKED, first.made_by, subject=first.operation)
-    one, two, _ = farm.runs("w7")
-    farm.end(one)
-    farm.ended(first, "placed", Cause.DRAINED_EMPTY, farm.end(two), subject="w7", on="w7")
+    farm.drains(first, "w7")
 
 
 def outranked_by_one_that_needs_more(farm: Farm) -> None:

@@ -169,6 +169,13 @@ class Farm:
         ended_at_us = self.story.now_us if by is None else self._at_us(by)
         truth.held_us = ended_at_us - truth.made_at_us
 
+    def drains(self, truth: Truth, endpoint: str, *, pause_s: float = 0) -> None:
+        """The first two runs there end, the second one `pause_s` after the first, and the big one starts on it."""
+        first, second, *_ = self.runs(endpoint)
+        self.end(first)
+        self.wait(pause_s)
+        self.ended(truth, "placed", Cause.DRAINED_EMPTY, self.end(second), subject=endpoint, on=endpoint)
+
     def moved(self, truth: Truth, to: str, cause: Cause, reason: str, by: int | None) -> None:
         """Note that the hold went to another worker."""
         truth.moves.append(Move(to, cause, reason, by))

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from events import events as e
 from events.reasons import DisconnectReason, HoldEnd, HoldMove, Outcome, RequeueCause
-from tests.recorded.run import RecordedRun
+from tests.recorded.run import Kind, RecordedRun
 from tests.recorded.truths import Cause, Truth
-
-Kind = TypeVar("Kind", bound=e.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +31,15 @@ class Forgery:
 
 def truth_of(run: RecordedRun, cause: Cause) -> Truth:
     """The first hold that ended so."""
-    return next(truth for truth in run.truths if truth.cause is cause and truth.worker)
-
-
-def event_of(run: RecordedRun, kind: type[Kind], operation_id: int | None = None) -> Kind:
-    """The first event of a kind, of an operation where one is given."""
-    return next(
-        each
-        for each in run.events
-        if isinstance(each, kind) and operation_id in (None, getattr(each, "operation_id", 0))
-    )
+    return next(truth for truth in run.held if truth.cause is cause)
 
 
 def _of_hold(kind: type[Kind], cause: Cause) -> Callable[[RecordedRun], Kind]:
-    return lambda run: event_of(run, kind, truth_of(run, cause).operation_id)
+    return lambda run: run.first(kind, truth_of(run, cause).operation_id)
 
 
 def _first(kind: type[Kind]) -> Callable[[RecordedRun], Kind]:
-    return lambda run: event_of(run, kind)
+    return lambda run: run.first(kind)
 
 
 def _says(**changed: object) -> Callable[[RecordedRun, e.Event], Mapping[str, object]]:
@@ -60,7 +48,7 @@ def _says(**changed: object) -> Callable[[RecordedRun, e.Event], Mapping[str, ob
 
 def _overtaker(run: RecordedRun) -> e.OperationDispatched:
     """The dispatch of the small one that overtook the big one of the first hold."""
-    made = event_of(run, e.HoldMade)
+    made = run.first(e.HoldMade)
     return next(
         each
         for each in run.events

@@ -139,9 +139,7 @@ def moved_as_the_worker_left(farm: Farm) -> None:
     farm.wait(3)
     farm.come("w2")
     assert farm.held() == ("w3", truth.operation), "the scene would prove nothing"
-    first, second, _ = farm.runs("w3")
-    farm.end(first)
-    farm.ended(truth, "placed", Cause.DRAINED_EMPTY, farm.end(second), subject="w3", on="w3")
+    farm.drains(truth, "w3")
 
 
 def moved_as_the_worker_was_silent(farm: Farm) -> None:
@@ -178,9 +176,7 @@ def moved_as_it_declined(farm: Farm) -> None:
     farm.moved(truth, "w3", Cause.DECLINED, "paused", farm.do(decline(ahead), accepting=False))
     farm.wait(4)
     farm.accept()
-    first, second, _ = farm.runs("w3")
-    farm.end(first)
-    farm.ended(truth, "placed", Cause.DRAINED_EMPTY, farm.end(second), subject="w3", on="w3")
+    farm.drains(truth, "w3")
 
 
 def moved_to_one_that_is_free_sooner(farm: Farm) -> None:
@@ -197,9 +193,7 @@ def moved_to_one_that_is_free_sooner(farm: Farm) -> None:
     truth = farm.say(Truth(name, operation_id, BENCH, False, "", operation_id, made_at_us))
     farm.wait(5)
     farm.moved(truth, "w7", Cause.SOONER, "sooner", farm.end(late))
-    first, second = farm.runs("w7")
-    farm.end(first)
-    farm.ended(truth, "placed", Cause.DRAINED_EMPTY, farm.end(second), subject="w7", on="w7")
+    farm.drains(truth, "w7")
 
 
 # -- nobody could be held -------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 from events import events as e
 from events.codec import encode_fact
@@ -27,6 +28,7 @@ from tests.stories.notation import MAIN
 SHARD = 0
 BUILD = "recorded"
 Scene = Callable[[Farm], None]
+Kind = TypeVar("Kind", bound=e.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,19 @@ class RecordedRun:
     truths: Sequence[Truth]
     events: Sequence[e.Event]
     names: dict[int, str]
+
+    @property
+    def held(self) -> list[Truth]:
+        """The truths of those that a worker was held for."""
+        return [truth for truth in self.truths if truth.worker]
+
+    def first(self, kind: type[Kind], operation_id: int | None = None) -> Kind:
+        """The first event of a kind, of an operation where one is given."""
+        return next(
+            each
+            for each in self.events
+            if isinstance(each, kind) and operation_id in (None, getattr(each, "operation_id", 0))
+        )
 
 
 @cache

@@ -21,11 +21,10 @@ from streams.topics import EVENTS
 from tests.projections.stories import check_figures
 from tests.recorded.farm import FLEET
 from tests.recorded.run import SHARD, RecordedRun, recorded_run
-from tests.recorded.tampering import write_directory
 from tests.recorded.truths import Cause, Truth
 
 TRUTHS = recorded_run().truths
-HELD = [truth for truth in TRUTHS if truth.worker]
+HELD = recorded_run().held
 LINK = re.compile(r"\[seq (\d+), offset (\d+)\]")
 
 SAID: dict[Cause, tuple[str, str]] = {
@@ -52,11 +51,6 @@ SAID: dict[Cause, tuple[str, str]] = {
     Cause.SOONER: ("OperationFinished", r"Another worker is expected to be free sooner"),
 }
 """Of each cause: the kind of the event that an explanation has to link, and what it says."""
-
-
-@pytest.fixture(scope="module")
-def directory(recorded: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_directory(recorded, tmp_path_factory.mktemp("recorded") / "export")
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +150,7 @@ def test_where_nobody_could_be_held_the_counts_by_reason_are_told(recorded, expl
 )
 def test_as_of_a_moment_in_between_the_hold_stands_and_has_no_end(recorded, explain, truth: Truth):
     """Why pending then is why pending now, on the table of then."""
-    made = next(
-        each
-        for each in recorded.events
-        if getattr(each, "operation_id", 0) == truth.operation_id and type(each).__name__ == "HoldMade"
-    )
+    made = recorded.first(e.HoldMade, truth.operation_id)
     answer, text = explain("hold", truth.operation, "--at", str(made.seq + 1))
     assert answer["story"]["ended"] is None
     assert answer["worker"]["endpoint"] == truth.worker
@@ -183,7 +173,7 @@ def test_a_learnt_hold_says_when_room_was_expected_and_where_that_is_known_from(
 def test_24_a_day_later_it_says_who_was_ahead_who_went_past_and_what_each_worker_lacked(recorded, explain):
     """Why it waited then, by the code that says why it waits now."""
     truth = HELD[0]
-    made = next(each for each in recorded.events if type(each).__name__ == "HoldMade")
+    made = recorded.first(e.HoldMade)
     answer, text = explain("operation", truth.operation, "--at", str(made.seq + 20))
     waits = answer["waits"]
     assert answer["operation"]["stage"] == "queued"

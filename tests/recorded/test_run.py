@@ -15,7 +15,7 @@ from tests.recorded.run import SHARD, recorded_run
 from tests.recorded.truths import Cause, Truth
 
 TRUTHS = recorded_run().truths
-HELD = [truth for truth in TRUTHS if truth.worker]
+HELD = recorded_run().held
 OF_HOLDS = (e.HoldMade, e.HoldMoved, e.HoldReleased, e.HoldNoCandidate)
 
 

@@ -11,16 +11,11 @@ from click.testing import CliRunner
 
 from events import events as e
 from streams.cli.main import CHECK_FAILED, NOT_FOUND, OK, main
-from tests.recorded.run import RecordedRun, recorded_run
+from tests.recorded.run import recorded_run
 from tests.recorded.tampering import leave_out, own_events, write_directory
 from tests.recorded.truths import Truth
 
-HELD = [truth for truth in recorded_run().truths if truth.worker]
-
-
-@pytest.fixture(scope="module")
-def directory(recorded: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_directory(recorded, tmp_path_factory.mktemp("recorded") / "export")
+HELD = recorded_run().held
 
 
 def replayed(directory: Path, *options: str, code: int = OK) -> dict[str, Any]:
@@ -40,9 +35,8 @@ def held_at(directory: Path, seq: int) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("truth", HELD, ids=lambda truth: f"{truth.operation}-{truth.ending}")
 def test_a_hold_stands_from_the_event_that_made_it_up_to_the_one_that_ended_it(recorded, directory, truth: Truth):
-    mine = [each for each in recorded.events if getattr(each, "operation_id", None) == truth.operation_id]
-    made = next(each for each in mine if isinstance(each, e.HoldMade))
-    released = next(each for each in mine if isinstance(each, e.HoldReleased))
+    made = recorded.first(e.HoldMade, truth.operation_id)
+    released = recorded.first(e.HoldReleased, truth.operation_id)
     assert held_at(directory, made.seq) == [(truth.worker, truth.operation)]
     # A dispatch clears the hold it was for in the same step, before the release is said.
     last = released.seq - (2 if truth.ending == "placed" else 1)
@@ -52,7 +46,7 @@ def test_a_hold_stands_from_the_event_that_made_it_up_to_the_one_that_ended_it(r
 
 def test_what_waited_then_waits_then_and_not_now(recorded, directory):
     truth = HELD[0]
-    made = next(each for each in recorded.events if isinstance(each, e.HoldMade))
+    made = recorded.first(e.HoldMade)
     then = replayed(directory, "--at", str(made.seq))
     assert truth.operation in [row["client_operation_id"] for row in then["queue"]]
     assert truth.overtaken_by in [row["client_operation_id"] for row in then["executing"]]
@@ -62,7 +56,7 @@ def test_what_waited_then_waits_then_and_not_now(recorded, directory):
 
 def test_the_same_moment_by_its_time_is_the_same_state(recorded, directory):
     """The last event at or before the time, as an auditor reads it off a clock."""
-    made = next(each for each in recorded.events if isinstance(each, e.HoldMade))
+    made = recorded.first(e.HoldMade)
     second = made.at_us // 1_000_000 + 1
     by_time = replayed(directory, "--at", f"2027-01-15T08:00:{second - 1_800_000_000:02}Z")
     last = [each.seq for each in recorded.events if each.at_us <= second * 1_000_000][-1]

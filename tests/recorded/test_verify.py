@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from events import events as e
 from streams.cli.main import CHECK_FAILED, OK, main
-from tests.recorded.forgeries import FORGERIES, event_of
+from tests.recorded.forgeries import FORGERIES
 from tests.recorded.run import recorded_run
 from tests.recorded.tampering import (
     change_a_byte,
@@ -121,7 +121,7 @@ def test_a_byte_changed_in_the_file_is_named_with_the_file(recorded, tmp_path):
 
 def test_40_an_event_that_is_lost_leaves_no_operation_executing_for_ever_unnoticed(recorded, tmp_path):
     """The end of a dispatched operation is dropped; who verifies the log is told where."""
-    dropped = event_of(recorded, e.OperationFinished)
+    dropped = recorded.first(e.OperationFinished)
     records = leave_out(own_events(recorded), dropped.seq)
     shard = verified(write_directory(recorded, tmp_path / "export", records), code=CHECK_FAILED)
     assert shard["damage"]["expected"] == f"seq={dropped.seq}"

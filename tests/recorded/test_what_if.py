@@ -9,18 +9,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from events import events as e
 from streams.cli.main import main
 from tests.recorded.run import RecordedRun, recorded_run
-from tests.recorded.tampering import write_directory
 from tests.recorded.truths import Cause
 
 CONTESTED = ("drained_for_it", "drained_across_a_takeover", "drained_soonest")
 """Scenes in which small actions wait for the very room that the hold keeps for the large one."""
-
-
-@pytest.fixture(scope="module")
-def directory(recorded: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_directory(recorded, tmp_path_factory.mktemp("recorded") / "export")
 
 
 def asked(directory: Path, *options: str) -> dict[str, Any]:
@@ -44,14 +39,14 @@ def waits_of(recorded: RecordedRun) -> dict[int, int]:
     since: dict[int, int] = {}
     waited: dict[int, int] = {}
     for event in recorded.events:
-        operation_id = getattr(event, "operation_id", None)
-        match type(event).__name__:
-            case "OperationQueued":
+        match event:
+            case e.OperationQueued():
                 since[event.operation_id] = event.queued_at_us
-            case "OperationRequeued":
+            case e.OperationRequeued():
                 since[event.operation_id] = event.at_us
-            case "OperationDispatched" | "OperationFinished" if operation_id in since:
-                waited[operation_id] = waited.get(operation_id, 0) + event.at_us - since.pop(operation_id)
+            case e.OperationDispatched() | e.OperationFinished() if event.operation_id in since:
+                queued_us = since.pop(event.operation_id)
+                waited[event.operation_id] = waited.get(event.operation_id, 0) + event.at_us - queued_us
     return waited
 
 
@@ -73,7 +68,7 @@ def test_the_unchanged_policy_gives_the_recorded_waits_within_the_error_it_print
 
 
 def test_the_recorded_holds_are_those_of_the_scenes(recorded, without):
-    made = [truth for truth in recorded.truths if truth.worker]
+    made = recorded.held
     ended = of_policy(without, "recorded")["holds"]["ended"]
     assert of_policy(without, "recorded")["holds"]["made"] == len(made)
     assert {reason: count for reason, count in ended.items() if count} == {
@@ -91,7 +86,7 @@ def test_without_the_hold_the_large_actions_wait_longer(without):
 
 
 def test_it_first_decides_otherwise_where_the_first_hold_was_made(recorded, without):
-    first = next(event for event in recorded.events if type(event).__name__ == "HoldMade")
+    first = recorded.first(e.HoldMade)
     assert without["policies"][-1]["first_divergence"]["seq"] == first.seq
 
 

@@ -12,6 +12,7 @@ from streams.simulate.policies import Policy, configuration
 from streams.simulate.recording import Recording
 from streams.simulate.world import INSTANCE, World
 from streams.topics import EVENTS
+from tests.contract.reading import read_all
 
 
 async def events_of(directory: Path, tick_us: int) -> list[e.Event]:
@@ -20,12 +21,7 @@ async def events_of(directory: Path, tick_us: int) -> list[e.Event]:
         farm(3, workers=2, span_s=60), configuration(Policy.HOLD, after_s=5), recording=recording, tick_us=tick_us
     ).run()
     recording.finish()
-    log = ExportLog(directory)
-    follower = await log.follow({(EVENTS, 0): None})
-    found: list[e.Event] = []
-    while await follower.position((EVENTS, 0)) < await follower.end_offset((EVENTS, 0)):
-        found += [decode_event(record.value) for record in (await follower.read()).get((EVENTS, 0), ())]
-    return found
+    return [decode_event(record.value) for record in await read_all(ExportLog(directory), (EVENTS, 0))]
 
 
 async def test_with_ticks_the_log_is_never_silent(tmp_path):
