@@ -2,8 +2,8 @@
 
 The kind of an action is its mnemonic, where it names none its target, else the requirements it ran with. Of each kind the last so many
 runs count, each as one of eight steps to a doubling of time, so a duration is known to a sixteenth. Whole numbers only, bounded in kinds
-and in runs, and the same from the same events: a replay has the same history. A run counts for
-as long as the log saw it: one that ended in an outage of the log for longer than it took.
+and in runs, and the same from the same events: a replay has the same history. A run counts for as long as the log saw it: one that ended
+in an outage of the log for longer than it took.
 """
 
 from bisect import bisect_right

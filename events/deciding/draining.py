@@ -83,13 +83,16 @@ def basis_of(
     """
     groups: dict[tuple[DurationSource, str], DrainBasis] = {}
     outlooks = [outlook(dispatch, durations, min_runs, now_us) for dispatch in worker.running.values()]
-    for found in outlooks:
-        if (found.end_us is None) if not free_at_us else (found.end_us is not None and found.end_us <= free_at_us):
-            group = groups.get((found.source, found.kind))
-            runs, last_us = (0, 0) if group is None else (group.runs, group.last_end_us)
-            groups[found.source, found.kind] = DrainBasis(
-                found.source, found.kind, found.samples, runs + 1, max(last_us, found.end_us or 0)
-            )
+    if free_at_us:
+        counting = [found for found in outlooks if found.end_us is not None and found.end_us <= free_at_us]
+    else:
+        counting = [found for found in outlooks if found.end_us is None]
+    for found in counting:
+        group = groups.get((found.source, found.kind))
+        runs, last_us = (0, 0) if group is None else (group.runs, group.last_end_us)
+        groups[found.source, found.kind] = DrainBasis(
+            found.source, found.kind, found.samples, runs + 1, max(last_us, found.end_us or 0)
+        )
     return tuple(
         nsmallest(MOST_BASES, groups.values(), key=lambda basis: (basis.last_end_us, basis.source, basis.kind))
     )
