@@ -25,7 +25,7 @@ from projections import keys
 from projections.ending import exit_code_of
 from projections.fleet import config_of, instance_rows, worker_rows
 from projections.holding import hold_of, no_candidate_of
-from projections.row_access import named_values, requirements_of_row
+from projections.row_access import named_values, queued_rows, requirements_of_row
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import (
     STAGE_CACHE_CHECK,
@@ -57,7 +57,7 @@ def queue(table: Table, instance: str | None = None) -> Iterator[dict[str, Any]]
     for row in instance_rows(table, instance):
         held_for = row.hold.operation_id if row.HasField("hold") else None
         never = {shortage.requirement_id: shortage.since_us for shortage in row.unsatisfiable}
-        for place, operation_row in enumerate(_queued(table, row.name), start=1):
+        for place, operation_row in enumerate(queued_rows(table, row.name), start=1):
             yield {
                 "place": place,
                 **operation(table, operation_row),
@@ -84,7 +84,7 @@ def _selected(table: Table, stage: str | None, instance: str | None, after: int)
     for named in instance_rows(table, instance):
         match stage:
             case "queued":
-                yield from _queued(table, named.name)
+                yield from queued_rows(table, named.name)
             case "executing":
                 running = (run for worker in worker_rows(table, named.name) for run in worker.running)
                 for identity in sorted({run.operation_id for run in running}):
@@ -101,10 +101,6 @@ def _all(table: Table, after: int = -1) -> Iterator[OperationRow]:
     begin = table.key(keys.OPERATION, keys.number(after)) if after >= 0 else b""
     for _, value in table.scan(table.key(keys.OPERATION), begin):
         yield OperationRow.FromString(value)
-
-
-def _queued(table: Table, instance: str) -> Iterator[OperationRow]:
-    return _indexed(table, table.key(keys.QUEUED, keys.named(instance)))
 
 
 def _indexed(table: Table, prefix: bytes) -> Iterator[OperationRow]:

@@ -1,7 +1,7 @@
 """Rows by what they are called: what the folds look up and change."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from events import events as e
@@ -59,6 +59,12 @@ def queue_key(table: Table, row: OperationRow) -> bytes:
     else:
         place = keys.queue_place(row.priority, row.queued_at_us, row.operation_id)
     return table.prefix + keys.QUEUED + keys.named(row.instance) + place
+
+
+def queued_rows(table: Table, instance: str, after: bytes = b"") -> Iterator[OperationRow]:
+    """Those that wait in an instance's queue, in order; with `after`, a `queue_key`, those behind that place."""
+    for _, identity in table.scan(table.key(keys.QUEUED, keys.named(instance)), after):
+        yield table.row(table.key(keys.OPERATION, identity), OperationRow)
 
 
 def client_key(table: Table, instance: str, client_operation_id: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 from events.events import OperationQueued
 from projections import keys
 from projections.explaining.standings import Assessed
-from projections.row_access import named_values, queue_key, requirements_of_row
+from projections.row_access import named_values, queue_key, queued_rows, requirements_of_row
 from projections.table import Table
 from proto.gen.headway.v1.rows_pb2 import OperationRow, RunRow
 
@@ -36,8 +36,7 @@ def brief(table: Table, row: OperationRow | OperationQueued) -> dict[str, Any]:
 
 def head_of(table: Table, instance: str) -> OperationRow | None:
     """The first operation that waits; None when nothing does."""
-    first = next(iter(table.scan(table.key(keys.QUEUED, keys.named(instance)))), None)
-    return None if first is None else table.row(table.key(keys.OPERATION, first[1]), OperationRow)
+    return next(queued_rows(table, instance), None)
 
 
 def place(table: Table, row: OperationRow) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any, Final
 
 from events.reasons import WorkerStanding
-from projections import answers, keys
+from projections import answers
 from projections.explaining.standings import Standings
 from projections.fleet import Ledger, instance_rows
-from projections.row_access import find_worker, operation_at, queue_key
+from projections.row_access import find_worker, queue_key, queued_rows
 from projections.story.history import History
 from projections.story.links import who
 from projections.story.waits import left_queue
@@ -203,11 +203,9 @@ class _Room:
 
     def _waiting(self) -> Iterator[OperationRow]:
         if self._instance is None or self._worker is None or self._behind is None:
-            return
-        prefix = self._table.key(keys.QUEUED, keys.named(self._instance.name))
-        after = queue_key(self._table, self._behind)
-        for _, identity in islice(self._table.scan(prefix, after), BEHIND_MOST):
-            yield operation_at(self._table, int.from_bytes(identity, "big"))[1]
+            return iter(())
+        behind = queued_rows(self._table, self._instance.name, queue_key(self._table, self._behind))
+        return islice(behind, BEHIND_MOST)
 
     def _demand(self, row: OperationRow) -> tuple[bool, dict[str, int]]:
         """Whether nothing but the hold keeps the worker from it, and what it asks for."""

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from events import events as e
 from events.reasons import WorkerStanding, sentence
-from projections import keys
 from projections.explaining.standings import Standings
 from projections.fleet import Ledger, instance_rows
-from projections.row_access import find_worker, named_values, operation_at
+from projections.row_access import find_worker, named_values, queued_rows
 from projections.story.causes import cause_of_hold
 from projections.story.history import History, RunTold, Told
 from projections.story.links import link, reason_of, who
@@ -29,7 +28,7 @@ WAITING_LOOKED_AT: Final = 200
 
 @dataclass(slots=True)
 class Span:
-    """Some time in one state, by how many ran and what of each pool they took."""
+    """Some time in one state."""
 
     state: str
     from_us: int
@@ -306,8 +305,7 @@ def _idle(history: History, instance: str, endpoint: str, span: Span, from_us: i
     counts: Counter[WorkerStanding] = Counter()
     if row is not None and worker is not None:
         judged: dict[int, WorkerStanding] = {}
-        for _, identity in islice(table.scan(table.key(keys.QUEUED, keys.named(instance))), WAITING_LOOKED_AT):
-            _, operation = operation_at(table, int.from_bytes(identity, "big"))
+        for operation in islice(queued_rows(table, instance), WAITING_LOOKED_AT):
             standing = judged.get(operation.requirement_id)
             if standing is None:
                 standing = judged[operation.requirement_id] = Standings(table, row, operation).assess(worker).standing

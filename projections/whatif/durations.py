@@ -82,7 +82,7 @@ class Courses:
             if accepted is not None:
                 accept_us, accept_offset = accepted.at_us - own.dispatched_at_us, accepted.offset
             if end is not None:
-                run_us = self._exchanged.get(own.dispatch_id, end.at_us - own.dispatched_at_us)
+                run_us = self._run_us(own, end)
                 first_us = min(accept_us, run_us)
                 accepts = accepted is not None or type(end.fact) is f.ActionFinished
                 return Course(
@@ -91,11 +91,10 @@ class Courses:
             if own.unanswered:
                 return Course(None, None, None, Source.ATTEMPT)
             seen_us = self._seen_us(own)
-        other = next((each for each in attempts if (ended := each.end()) is not None and _exited(ended)), None)
-        ended = None if other is None else other.end()
-        if other is not None and ended is not None:
-            run_us = self._exchanged.get(other.dispatch_id, ended.at_us - other.dispatched_at_us)
-            found, fact, source = run_us, _ending(ended), Source.OPERATION
+        ended = ((each, end) for each in attempts if (end := each.end()) is not None and _exited(end))
+        other = next(ended, None)
+        if other is not None:
+            found, fact, source = self._run_us(*other), _ending(other[1]), Source.OPERATION
         else:
             guess, source = self._guessed(kind, expected_us)
             if guess is None:
@@ -103,6 +102,10 @@ class Courses:
             found, fact = guess, None
         found = max(found, seen_us)
         return Course(min(accept_us, found), found, fact, source, accept_offset)
+
+    def _run_us(self, attempt: Attempt, end: Answer) -> int:
+        """How long an attempt took that ended by itself, or the one whose time it has been given."""
+        return self._exchanged.get(attempt.dispatch_id, end.at_us - attempt.dispatched_at_us)
 
     def _guessed(self, kind: str, expected_us: int) -> tuple[int | None, Source]:
         if expected_us:

@@ -360,15 +360,17 @@ class World:
         run.killed = True
         run.generation += 1  # nothing that was modelled before is due any more
         recorded = run.recorded
-        if recorded is not None and not self._regenerate and recorded.killed_at_us == at_us:
+        if recorded is not None and recorded.killed_at_us != at_us:
+            recorded = None
+        if recorded is not None and not self._regenerate:
             return
         run.recorded = None
-        stopped = None if recorded is None else recorded.stopped()
         stop_us, offset = self._courses.stop_us, -1
-        if stopped is not None and recorded is not None and recorded.killed_at_us == at_us:
+        if recorded is not None:
+            stopped = recorded.stopped()
+            if stopped is None:
+                return  # it never answered
             stop_us, offset = stopped.at_us - at_us, stopped.offset
-        elif recorded is not None and recorded.killed_at_us == at_us:
-            return  # it never answered
         run_us = run.course.run_us
         if run_us is not None and run.began_us + run_us <= at_us + stop_us:
             self._let_end(run, at_us)

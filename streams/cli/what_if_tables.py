@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from projections.whatif.comparing import CHANGED, EXCHANGED, UNCHANGED
 from streams.cli.output import Column, duration, emit, printable
 from streams.moments import time_of
 
@@ -47,16 +48,16 @@ def print_answer(answer: Answer) -> None:
 
 def label(policy: Answer) -> str:
     """How a policy is called."""
-    if policy["policy"] == "unchanged":
+    if policy["policy"] == UNCHANGED:
         return "unchanged, modelled"
-    if policy["policy"] == "exchanged":
+    if policy["policy"] == EXCHANGED:
         return "unchanged, runs exchanged"
     return ", ".join(policy["set"]) or str(policy["policy"])
 
 
 def changed(answer: Answer) -> list[Answer]:
     """The policies that were asked for."""
-    return [policy for policy in answer["policies"] if policy["policy"] == "changed"]
+    return [policy for policy in answer["policies"] if policy["policy"] == CHANGED]
 
 
 def _columns(answer: Answer) -> list[Column]:
@@ -73,7 +74,7 @@ def _columns(answer: Answer) -> list[Column]:
 
 def _row(answer: Answer, policy: Answer) -> dict[str, str]:
     """A line of the table; changed policies have the model's error beside each figure."""
-    off = answer["error"]["most"] if policy["policy"] == "changed" else None
+    off = answer["error"]["most"] if policy["policy"] == CHANGED else None
     waits, large, holds = policy["waits"], policy["large"], policy["holds"]
     off_holds = off and off["holds"]
     row = {
@@ -86,7 +87,7 @@ def _row(answer: Answer, policy: Answer) -> dict[str, str]:
         "held idle": _number(round(holds["held_idle_core_s"]), off_holds and round(off_holds["held_idle_core_s"]))
         + " core-s",
         "unplaced": _number(policy["unplaced"], off and off["unplaced"]),
-        "real": "" if policy["policy"] != "changed" else f"{policy['facts']['share_of_runs_real']:.0%}",
+        "real": "" if policy["policy"] != CHANGED else f"{policy['facts']['share_of_runs_real']:.0%}",
     }
     if large is not None:
         row["large mean"] = _time(large["mean_us"], off and off["large"]["mean_us"])

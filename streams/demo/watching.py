@@ -37,12 +37,16 @@ class Takeover:
 class History:
     """The whole log of a run."""
 
-    events: list[Event] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)  # the same, each with the offset of its record
+    told: list[Told] = field(default_factory=list)  # every event, with the offset of its record
     tally: Tally = field(default_factory=Tally)
     offsets: int = 0  # of the events partition
     takeovers: list[Takeover] = field(default_factory=list)
     stale: int = 0  # written by a deposed leader; every reader leaves them out
+
+    @property
+    def events(self) -> list[Event]:
+        """The events alone."""
+        return [told.event for told in self.told]
 
 
 @dataclass(slots=True)
@@ -123,7 +127,6 @@ async def read_history(log: Log, *, timeout_s: float = 60.0) -> History:
             event = decode_event(record.value)
             if isinstance(event, LeaderElected) and before is not None:
                 history.takeovers.append(Takeover(event.leader_epoch, record.at_us - before.at_us))
-            history.events.append(event)
             history.told.append(Told(record.offset, event))
             history.tally.add(event)
             before = record
