@@ -9,10 +9,11 @@ count with offsets; events carry `seq` for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from streams.errors import Refused
+from streams.errors import LogUnavailable, Refused
 
 if TYPE_CHECKING:
     from streams.topics import TopicSpec, TopicState
@@ -21,6 +22,10 @@ Partition = tuple[str, int]
 """(topic, partition), the topic by its plain name: a log's `prefix` never shows outside of it."""
 
 Header = tuple[str, bytes]
+
+BATCH_RECORDS: Final = 5_000
+PATIENCE_S: Final = 30.0
+"""How long `records_between` waits for a log that brings nothing before its end."""
 
 
 class Record(NamedTuple):
@@ -257,5 +262,35 @@ async def bounds(log: Log, at: Partition) -> tuple[int, int]:
     follower = await log.follow({at: None})
     try:
         return await follower.beginning_offset(at), await follower.end_offset(at)
+    finally:
+        await follower.close()
+
+
+async def records_between(log: Log, at: Partition, start: int | None, end: int) -> AsyncGenerator[list[Record], None]:
+    """The committed records of a partition with offsets in [start, end), batch by batch; `start` None: from the first that there is.
+
+    Close it (`contextlib.aclosing`) where it is not read to its end.
+
+    Raises:
+        LogUnavailable: the log stopped bringing records before `end`.
+        OffsetTrimmed, OffsetPastEnd: as `Follower.read`.
+    """
+    follower = await log.follow({at: start})
+    try:
+        heard_s = time.monotonic()
+        while await follower.position(at) < end:
+            records = (await follower.read(max_records=BATCH_RECORDS, timeout_ms=200)).get(at)
+            if records:
+                if records[-1].offset >= end:
+                    records = [record for record in records if record.offset < end]
+                if records:
+                    yield records
+                heard_s = time.monotonic()  # behind the yield: what the reader does with them is no silence of the log
+            elif time.monotonic() - heard_s > PATIENCE_S:
+                raise LogUnavailable(
+                    f"reading {at[0]}[{at[1]}] up to offset {end}",
+                    address=f"offset {await follower.position(at)}",
+                    waited_ms=round(PATIENCE_S * 1000),
+                )
     finally:
         await follower.close()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
-from events.codec import decode_event, decode_fact, encode_fact
+from events.codec import decode_event, decode_fact, encode_fact, key_text
 from events.codec.facts import is_json
 from events.facts import Unreadable
 from projections.redeciding import CannotFollow, Divergence, Judged, Redeciding
@@ -16,14 +17,11 @@ from projections.verify.case import Finding
 from projections.verify.catalogue import ORDER
 from projections.verify.passing import OF_EACH_DISPATCH
 from projections.verify.turning import cut
-from streams.errors import LogUnavailable
 from streams.export import ExportLog, NotExported
-from streams.log import Follower, Log, Partition, Record
+from streams.log import Log, Record, bounds, records_between
 from streams.recovery import without_collection
 from streams.topics import EVENTS, FACTS
 
-BATCH_RECORDS: Final = 5_000
-PATIENCE_S: Final = 30.0
 KEPT: Final = 1_000
 """Divergences that are kept; more are counted."""
 
@@ -112,50 +110,61 @@ async def verify(
     """
     auditor = Auditor(read_fact, facts=facts, judged=judged)
     found = Verified(shard, auditor.audit)
-    events = _Reading(log, (EVENTS, shard), await log.follow({(EVENTS, shard): None}))
+    at = (EVENTS, shard)
+    _, end = await bounds(log, at)  # before that of the facts: each event below it has its fact in the log by then
+    given = await _facts_of(log, shard) if facts else None
+    found.facts_kept = given is not None
+    again = None
+    if redecide and given is not None:
+        again = Redeciding(facts_from=given.begin, judge_from=judged.from_seq or 0)
+        found.redecided = Redecided(again.judged)
     try:
-        given = await _facts_of(log, shard) if facts else None
-        found.facts_kept = given is not None
-        try:
-            again = None
-            if redecide and given is not None:
-                again = Redeciding(facts_from=await given.begin(), judge_from=judged.from_seq or 0)
-                found.redecided = Redecided(again.judged)
+        async with aclosing(records_between(log, at, None, end)) as events:
             with without_collection():
                 await _read(events, given, auditor, again, found, progress)
-        finally:
-            if given is not None:
-                await given.close()
     finally:
-        await events.close()
+        if given is not None:
+            await given.batches.aclose()
     found.waiting_facts = auditor.waiting_facts
     if isinstance(log, ExportLog):
         found.damaged_files = [error.message for error in log.damage if error.partition[1] == shard]
     return found
 
 
-async def _facts_of(log: Log, shard: int) -> _Reading | None:
-    """The facts that are still there; None: there are none, or none were exported."""
-    partition = (FACTS, shard)
+@dataclass(slots=True)
+class _Facts:
+    """The facts that are still there, from offset `begin` on; read as far as they are asked for."""
+
+    begin: int
+    batches: AsyncGenerator[list[Record], None]
+    ended: bool = False
+
+    async def next(self) -> list[Record]:
+        """The next records; none at the end. Raises LogUnavailable."""
+        records: list[Record] = await anext(self.batches, [])
+        self.ended = not records
+        return records
+
+
+async def _facts_of(log: Log, shard: int) -> _Facts | None:
+    """None: there are none, or none were exported."""
+    at = (FACTS, shard)
     try:
-        reading = _Reading(log, partition, await log.follow({partition: None}))
+        begin, end = await bounds(log, at)
     except NotExported:
         return None
-    if await reading.begin() < await reading.end():
-        return reading
-    await reading.close()
-    return None
+    return _Facts(begin, records_between(log, at, None, end)) if begin < end else None
 
 
 async def _read(
-    events: _Reading,
-    given: _Reading | None,
+    events: AsyncGenerator[list[Record], None],
+    given: _Facts | None,
     auditor: Auditor,
     again: Redeciding | None,
     found: Verified,
     progress: Progress,
 ) -> None:
-    while not auditor.done and (records := await events.next()):
+    async for records in events:
         # A fact yields at least one event, so as many facts as events reach far enough.
         while given is not None and auditor.waiting_facts < len(records):
             facts = await given.next()
@@ -173,6 +182,8 @@ async def _read(
         if again is not None and found.redecided is not None:
             _decide_again(again, taken, found.redecided)
         progress(auditor.audit.events - before)
+        if auditor.done:
+            break
     begun_s = time.perf_counter()
     auditor.close()
     found.seconds += time.perf_counter() - begun_s
@@ -197,46 +208,5 @@ def _keep(redecided: Redecided, divergences: list[Divergence]) -> None:
 
 
 def _as_fact(record: Record) -> FactRecord:
-    key = "" if record.key is None else record.key.decode(errors="replace")
-    return FactRecord(record.offset, record.at_us, key, record.value, bool(record.headers) and is_json(record.headers))
-
-
-class _Reading:
-    """One partition from its beginning to the last stable offset it had when this began."""
-
-    def __init__(self, log: Log, partition: Partition, follower: Follower) -> None:
-        self._partition = partition
-        self._follower = follower
-        self._end: int | None = None
-        self.ended = False
-
-    async def begin(self) -> int:
-        """The first offset there is."""
-        return await self._follower.beginning_offset(self._partition)
-
-    async def end(self) -> int:
-        """The last stable offset, as it was when this was first asked."""
-        if self._end is None:
-            self._end = await self._follower.end_offset(self._partition)
-        return self._end
-
-    async def next(self) -> list[Record]:
-        """The next records; none at the end. Raises LogUnavailable."""
-        end = await self.end()
-        heard_s = time.monotonic()
-        while await self._follower.position(self._partition) < end:
-            records = (await self._follower.read(max_records=BATCH_RECORDS, timeout_ms=200)).get(self._partition)
-            if records:
-                return [record for record in records if record.offset < end]
-            if time.monotonic() - heard_s > PATIENCE_S:
-                raise LogUnavailable(
-                    f"verifying {self._partition[0]}[{self._partition[1]}] up to offset {end}",
-                    address=f"offset {await self._follower.position(self._partition)}",
-                    waited_ms=round(PATIENCE_S * 1000),
-                )
-        self.ended = True
-        return []
-
-    async def close(self) -> None:
-        """Stop reading."""
-        await self._follower.close()
+    json = bool(record.headers) and is_json(record.headers)
+    return FactRecord(record.offset, record.at_us, key_text(record.key), record.value, json)

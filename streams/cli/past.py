@@ -8,7 +8,7 @@ from typing import Final
 
 from streams.cli.output import note, progress
 from streams.cli.source import check_foldable
-from streams.log import Log
+from streams.log import Log, bounds
 from streams.settings import Settings
 from streams.timeline import Timeline
 from streams.timeline.place import timeline_place
@@ -36,11 +36,7 @@ async def timeline_of(settings: Settings, log: Log, shard: int) -> AsyncIterator
     """
     check_foldable(log, shard)
     place = await timeline_place(settings, log, shard)
-    follower = await log.follow({(EVENTS, shard): None})
-    try:
-        end = await follower.end_offset((EVENTS, shard))
-    finally:
-        await follower.close()
+    _, end = await bounds(log, (EVENTS, shard))
     with progress(f"indexing shard {shard}", end) as advance:
         timeline = await Timeline.open(
             log, shard, place.directory, progress=advance, wait_s=WAIT_S, log_state=place.log_state

@@ -17,7 +17,7 @@ from streams.cli.main import CHECK_FAILED
 from streams.cli.moments import MOMENT
 from streams.cli.output import Column, emit, note, output_option, progress
 from streams.cli.source import check_foldable, file_option, opened, shards_in
-from streams.log import Log
+from streams.log import Log, bounds
 from streams.moments import Moment
 from streams.settings import load_settings
 from streams.topics import EVENTS
@@ -56,13 +56,13 @@ def command(
     A second reading of the log that shares no code with the decider judges each event by the rules in infra/docs/verifying.md; then this
     build decides each fact again and compares. Exit code 3 when something does not follow or diverges, with its seq.
     """
-    bounds = Range(
+    judged = Range(
         None if begin is None else begin.seq,
         None if begin is None else begin.at_us,
         None if end is None else end.seq,
         None if end is None else end.at_us,
     )
-    found = asyncio.run(_verify(shards, file, facts, redecide, bounds))
+    found = asyncio.run(_verify(shards, file, facts, redecide, judged))
     reports = [_report(verified, most) for verified in found]
     if output == "json":
         emit({"sound": all(verified.sound for verified in found), "shards": reports}, output)
@@ -74,24 +74,20 @@ def command(
 
 
 async def _verify(
-    shards: tuple[int, ...], file: Path | None, facts: bool, redecide: bool, bounds: Range
+    shards: tuple[int, ...], file: Path | None, facts: bool, redecide: bool, judged: Range
 ) -> list[Verified]:
     async with opened(load_settings(), file, client_id="headway-verify", read_damaged=True) as log:
         return [
-            await _of_shard(log, shard, facts=facts, redecide=redecide, bounds=bounds)
+            await _of_shard(log, shard, facts=facts, redecide=redecide, judged=judged)
             for shard in shards or await shards_in(log)
         ]
 
 
-async def _of_shard(log: Log, shard: int, *, facts: bool, redecide: bool, bounds: Range) -> Verified:
+async def _of_shard(log: Log, shard: int, *, facts: bool, redecide: bool, judged: Range) -> Verified:
     check_foldable(log, shard)
-    follower = await log.follow({(EVENTS, shard): None})
-    try:
-        end = await follower.end_offset((EVENTS, shard))
-    finally:
-        await follower.close()
+    _, end = await bounds(log, (EVENTS, shard))
     with progress(f"verifying shard {shard}", end) as advance:
-        return await verify(log, shard, facts=facts, redecide=redecide and facts, judged=bounds, progress=advance)
+        return await verify(log, shard, facts=facts, redecide=redecide and facts, judged=judged, progress=advance)
 
 
 def _report(verified: Verified, most: int) -> dict[str, Any]:

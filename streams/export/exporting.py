@@ -6,26 +6,20 @@ of them caused. An export into a directory that has one continues it, from where
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from events.codec import Envelope, envelope_of
-from streams.errors import LogUnavailable
 from streams.event_tail import EventOrder, offset_before
 from streams.export.directory import ExportWriter
 from streams.export.errors import OutsideLog, UnlikeExport
 from streams.export.manifest import Manifest
-from streams.log import Log, Partition, Record, bounds
+from streams.log import Log, Partition, Record, bounds, records_between
 from streams.moments import Moment
 from streams.shard_map import read_shard_map
 from streams.topics import EVENTS, FACTS, SHARDS, TOPICS
-
-BATCH_RECORDS: Final = 5_000
-PATIENCE_S: Final = 30.0
 
 Progress = Callable[[int], None]
 """Called with the number of records written since the last call."""
@@ -253,32 +247,3 @@ class _Until:
             return envelope.at_us > self._moment.at_us
         same_fact = self.last is not None and envelope.cause_offset == self.last.cause_offset
         return self._moment.seq is not None and envelope.seq > self._moment.seq and not same_fact
-
-
-async def records_between(log: Log, at: Partition, start: int, end: int) -> AsyncGenerator[list[Record], None]:
-    """The committed records with offsets in [start, end), batch by batch.
-
-    Raises:
-        LogUnavailable: the log stopped bringing records before `end`.
-        OffsetTrimmed, OffsetPastEnd: as `Follower.read`.
-    """
-    follower = await log.follow({at: start})
-    heard_s = time.monotonic()
-    try:
-        while await follower.position(at) < end:
-            records = (await follower.read(max_records=BATCH_RECORDS, timeout_ms=200)).get(at)
-            if records:
-                heard_s = time.monotonic()
-                if records[-1].offset >= end:
-                    records = [record for record in records if record.offset < end]
-                if records:
-                    yield records
-            elif time.monotonic() - heard_s > PATIENCE_S:
-                position = await follower.position(at)
-                raise LogUnavailable(
-                    f"reading {at[0]}[{at[1]}] up to offset {end}",
-                    address=f"offset {position}",
-                    waited_ms=round(PATIENCE_S * 1000),
-                )
-    finally:
-        await follower.close()

@@ -28,9 +28,9 @@ from events.errors import HeadwayError
 from events.events import LeaderElected
 from streams.export.errors import NotEmpty
 from streams.export.export_log import ExportLog
-from streams.export.exporting import Progress, records_between
+from streams.export.exporting import Progress
 from streams.leadership import transactional_id
-from streams.log import Log, Outgoing, Partition, Record, bounds
+from streams.log import Log, Outgoing, Partition, Record, bounds, records_between
 from streams.recovery import Fold, without_collection
 from streams.shard_map import write_shard_map
 from streams.ticker import TICK

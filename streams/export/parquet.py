@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 from projections.tables import TABLES, Column, Row, Tabulation
 from streams.errors import StreamError
 from streams.event_tail import EventOrder
-from streams.export.exporting import Progress, records_between
-from streams.log import Log, Partition, bounds
+from streams.export.exporting import Progress
+from streams.log import Log, Partition, bounds, records_between
 from streams.topics import EVENTS
 
 ROW_GROUP: Final = 50_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -14,15 +14,13 @@ from events.events import LeaderElected
 from projections.whatif.meter import Meter
 from projections.whatif.reading import Reading, Window
 from projections.whatif.record import Record
-from streams.errors import LogUnavailable, StreamError
+from streams.errors import StreamError
 from streams.export.errors import NotExported
-from streams.log import Follower, Log, Partition, bounds
+from streams.log import Log, Partition, bounds, records_between
 from streams.log import Record as LogRecord
 from streams.recovery import DamagedLog, is_stale, without_collection
 from streams.topics import EVENTS, FACTS
 
-BATCH_RECORDS: Final = 5_000
-PATIENCE_S: Final = 30.0
 _NONE: Final = 1 << 62
 
 Progress = Callable[[int], None]
@@ -80,7 +78,6 @@ async def _first_fact(log: Log, partition: Partition) -> int:
 
 
 async def _read_events(log: Log, partition: Partition, reading: Reading, progress: Progress) -> None:
-    follower = await log.follow({partition: None})
     chain, seq, epoch = GENESIS_CHAIN, 0, 0
 
     def take(record: LogRecord) -> bool:
@@ -99,16 +96,12 @@ async def _read_events(log: Log, partition: Partition, reading: Reading, progres
         reading.add_event(event)
         return not reading.over
 
-    try:
-        await _each(follower, partition, await follower.end_offset(partition), take, progress)
-    finally:
-        await follower.close()
+    await _each(log, partition, None, take, progress)
     reading.end_events()
 
 
 async def _read_facts(log: Log, partition: Partition, reading: Reading, progress: Progress) -> None:
     first, last = reading.first_fact, reading.last_fact
-    follower = await log.follow({partition: first})
     codec = FactCodec()
 
     def take(record: LogRecord) -> bool:
@@ -118,28 +111,17 @@ async def _read_facts(log: Log, partition: Partition, reading: Reading, progress
         reading.add_fact(record.offset, record.at_us, key_text(record.key), fact)
         return True
 
-    try:
-        await _each(follower, partition, await follower.end_offset(partition), take, progress)
-    finally:
-        await follower.close()
+    await _each(log, partition, first, take, progress)
 
 
 async def _each(
-    follower: Follower, partition: Partition, end: int, take: Callable[[LogRecord], bool], progress: Progress
+    log: Log, partition: Partition, start: int | None, take: Callable[[LogRecord], bool], progress: Progress
 ) -> None:
-    """Hand every record below `end` to `take`, until it says that it wants no more."""
-    heard_s = time.monotonic()
-    while await follower.position(partition) < end:
-        records = (await follower.read(max_records=BATCH_RECORDS, timeout_ms=200)).get(partition)
-        if records:
-            heard_s = time.monotonic()
+    """Hand every record from `start` up to the last stable one of now to `take`, until it says that it wants no more."""
+    _, end = await bounds(log, partition)
+    async with aclosing(records_between(log, partition, start, end)) as batches:
+        async for records in batches:
             for record in records:
-                if record.offset >= end or not take(record):
+                if not take(record):
                     return
             progress(len(records))
-        elif time.monotonic() - heard_s > PATIENCE_S:
-            raise LogUnavailable(
-                f"reading {partition[0]}[{partition[1]}] up to offset {end}",
-                address=f"offset {await follower.position(partition)}",
-                waited_ms=round(PATIENCE_S * 1000),
-            )

@@ -5,6 +5,7 @@ The real command on exported directories, whose files are what their manifests s
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from events import events as e
+from events.codec import envelope_of
+from streams import verifying
 from streams.cli.main import CHECK_FAILED, OK, main
+from streams.log import Log, Partition, bounds
+from streams.topics import EVENTS, FACTS
 from tests.recorded.forgeries import FORGERIES
 from tests.recorded.run import recorded_run
 from tests.recorded.tampering import (
@@ -70,6 +75,25 @@ def test_the_run_as_it_stands_is_sound(recorded, tmp_path):
 def test_without_its_facts_too(recorded, tmp_path):
     shard = verified(write_directory(recorded, tmp_path / "export"), "--no-facts", code=OK)
     assert (shard["sound"], shard["redecided"]) == (True, None)
+
+
+def test_what_comes_while_the_ends_are_asked_for_is_no_finding(recorded, monkeypatch):
+    """The first end is of a moment at which half of the facts had come, the second one of now."""
+    half = len(recorded.log.records((FACTS, 0))) // 2
+    later = next(each for each in own_events(recorded) if envelope_of(each.value).cause_offset >= half)
+    then = {(FACTS, 0): half, (EVENTS, 0): later.offset}
+    asked: list[Partition] = []
+
+    async def growing(log: Log, at: Partition) -> tuple[int, int]:
+        asked.append(at)
+        begin, end = await bounds(log, at)
+        return begin, then[at] if len(asked) == 1 else end
+
+    monkeypatch.setattr(verifying, "bounds", growing)
+    found = asyncio.run(verifying.verify(recorded.log, 0))
+    assert (found.findings, found.sound, set(asked)) == ([], True, set(then))
+    assert 0 < found.audit.events < len(recorded.events)
+    assert found.waiting_facts > 0
 
 
 @pytest.mark.parametrize("seq", seqs_in_the_middle())
