@@ -30,8 +30,7 @@ from projections.story.worker import story_of_worker
 from projections.whatif.comparing import compare
 from projections.whatif.reading import Window
 from projections.whatif.setting import parse_setting
-from streams.bench.live import at_least, at_most, percentile, reference
-from streams.bench.locality import BenchFailed
+from streams.bench._rows import BenchFailed, Row, at_least, at_most, percentile, reference
 from streams.export import ExportLog
 from streams.recovery import without_collection
 from streams.settings import load_settings
@@ -62,7 +61,7 @@ DEADLINE_S: Final = 60.0
 Progress = Callable[[str], Any]
 
 
-def run(events: int = 1_000_000, progress: Progress = lambda case: None) -> list[dict[str, Any]]:
+def run(events: int = 1_000_000, progress: Progress = lambda case: None) -> list[Row]:
     """Make a history of about so many events and measure what an auditor does with it. 250 bytes of disk an event meanwhile.
 
     Raises:
@@ -72,7 +71,7 @@ def run(events: int = 1_000_000, progress: Progress = lambda case: None) -> list
         return asyncio.run(_measured(Path(directory), events, progress))
 
 
-async def _measured(directory: Path, events: int, progress: Progress) -> list[dict[str, Any]]:
+async def _measured(directory: Path, events: int, progress: Progress) -> list[Row]:
     exported, home = directory / "export", directory / "home"
     progress(f"making about {events:,} events")
     begun_s = time.perf_counter()
@@ -112,7 +111,7 @@ async def _opened(log: ExportLog, home: Path) -> Timeline:
     return await Timeline.open(log, 0, place.directory, log_state=place.log_state)
 
 
-async def _indexed(log: ExportLog, home: Path) -> tuple[Timeline, list[dict[str, Any]]]:
+async def _indexed(log: ExportLog, home: Path) -> tuple[Timeline, list[Row]]:
     """The index, built and opened once more, and what that took."""
     begun_s = time.thread_time()
     timeline = await _opened(log, home)
@@ -143,7 +142,7 @@ def _most_queued(timeline: Timeline) -> int:
     return max(int(answers.state(timeline.table_at(seq))["queued"]) for seq in seqs)
 
 
-def _cold(exported: Path, home: Path, operation_id: int) -> list[dict[str, Any]]:
+def _cold(exported: Path, home: Path, operation_id: int) -> list[Row]:
     """One operation explained by the command, in a process that is started for it: its processor time, and the wall clock's."""
     command = [sys.executable, "-m", "streams.cli.main", "explain", "operation", str(operation_id)]
     command += ["--file", str(exported), "-o", "json"]
@@ -176,7 +175,7 @@ def _operations(timeline: Timeline, rng: random.Random) -> list[int]:
     return [*drawn, *rng.sample(held, min(SAMPLE, len(held)))]
 
 
-def _explained(timeline: Timeline, operations: Sequence[int], rng: random.Random) -> list[dict[str, Any]]:
+def _explained(timeline: Timeline, operations: Sequence[int], rng: random.Random) -> list[Row]:
     last = timeline.last_seq
     made = [told.event.seq for told in timeline.holds(INSTANCE) if isinstance(told.event, e.HoldMade)]
 
@@ -198,7 +197,7 @@ def _explained(timeline: Timeline, operations: Sequence[int], rng: random.Random
     ]
 
 
-def _timed(what: str, subjects: Sequence[int], explain: Callable[[int], object]) -> list[dict[str, Any]]:
+def _timed(what: str, subjects: Sequence[int], explain: Callable[[int], object]) -> list[Row]:
     taken_ns = []
     for subject in subjects:
         begun_ns = time.thread_time_ns()
@@ -214,7 +213,7 @@ def _timed(what: str, subjects: Sequence[int], explain: Callable[[int], object])
     ]
 
 
-async def _verified(log: ExportLog, name: str, *, facts: bool) -> dict[str, Any]:
+async def _verified(log: ExportLog, name: str, *, facts: bool) -> Row:
     begun_s = time.thread_time()
     found = await verify(log, 0, facts=facts, redecide=False)
     took_s = time.thread_time() - begun_s
@@ -223,7 +222,7 @@ async def _verified(log: ExportLog, name: str, *, facts: bool) -> dict[str, Any]
     return at_least(f"verify {name}", found.audit.events / took_s, "events/s", VERIFY_PER_S)
 
 
-async def _decided_again(log: ExportLog) -> dict[str, Any]:
+async def _decided_again(log: ExportLog) -> Row:
     """What-if over the first stretch: the record's policy twice, as a check of the model, and once without a hold."""
     recording = await read_record(log, 0, INSTANCE, Window(to_seq=WHAT_IF_EVENTS))
     begun_s = time.thread_time()

@@ -9,23 +9,14 @@ import gc
 import random
 from collections.abc import Callable, Iterable
 from time import thread_time_ns
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from events.config import PropertyKind, SimpleScheduler
 from events.fitting import Demand, compile_demand
 from events.matching import Matcher
 from events.state import Dispatch, Operation, Stage, Worker, sort_key
 from streams.bench import hold
-
-
-class Row(TypedDict):
-    """One measured figure; `ratio` is at most 1 where the limit is met, without a limit against the rival named in the case."""
-
-    case: str
-    value: float
-    unit: str
-    limit: float | None
-    ratio: float | None
+from streams.bench._rows import Row, at_least, at_most, reference
 
 
 class Cell(NamedTuple):
@@ -206,30 +197,14 @@ def run(progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
     for cell, least in GOALS:
         progress(str(cell))
         cycle_us, per_s = measure(cell)
-        ratio = None if least is None else round(least / per_s, 2)
-        rows.append(Row(case=f"decisions, {cell}", value=round(per_s), unit="1/s", limit=least, ratio=ratio))
-        rows.append(Row(case=f"cycle, {cell}", value=round(cycle_us, 2), unit="us", limit=None, ratio=None))
+        decisions = f"decisions, {cell}"
+        rows.append(reference(decisions, per_s, "1/s") if least is None else at_least(decisions, per_s, "1/s", least))
+        rows.append(reference(f"cycle, {cell}", cycle_us, "us"))
         if cell == NAIVE_CELL:
-            naive_us = naive_pass_us(cell)
-            rows.append(
-                Row(
-                    case=f"one naive pass (estimated), {cell}",
-                    value=round(naive_us),
-                    unit="us",
-                    limit=None,
-                    ratio=round(naive_us / cycle_us),
-                )
-            )
+            naive = f"one naive pass (estimated; ratio: to a cycle), {cell}"
+            rows.append(reference(naive, naive_pass_us(cell), "us", per=cycle_us))
     for name, base, grown, most in FLAT:
         progress(name)
         base_us, grown_us = measure(base)[0], measure(grown)[0]
-        rows.append(
-            Row(
-                case=f"cost a cycle, {name}",
-                value=round(grown_us, 2),
-                unit="us",
-                limit=round(base_us * most, 2),
-                ratio=round(grown_us / (base_us * most), 2),
-            )
-        )
+        rows.append(at_most(f"cost a cycle, {name}", grown_us, "us", base_us * most))
     return rows + hold.run(progress)

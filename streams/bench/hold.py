@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from events import facts as f
 from events.codec import canonical_requirements
@@ -22,9 +22,7 @@ from events.deciding.step import Step
 from events.events import OperationDispatched
 from events.indexing import build_indexes
 from events.state import Shard, Stage
-
-if TYPE_CHECKING:
-    from streams.bench.core import Row
+from streams.bench._rows import Row, at_most, reference
 
 WORKERS = 100
 CORES = 16
@@ -132,28 +130,9 @@ def run(progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
     finally:
         gc.enable()
     plain_us, off_us, on_us = least.values()
-    limit_us = plain_us * MOST
     size = f"workers={WORKERS} queued={QUEUED:,}"
     return [
-        {
-            "case": f"decide, pass without a hold in it, {size}",
-            "value": round(plain_us, 2),
-            "unit": "us",
-            "limit": None,
-            "ratio": None,
-        },
-        {
-            "case": f"decide, hold off, {size}",
-            "value": round(off_us, 2),
-            "unit": "us",
-            "limit": round(limit_us, 2),
-            "ratio": round(off_us / limit_us, 2),
-        },
-        {
-            "case": f"decide, hold on and not due (ratio: to hold off), {size}",
-            "value": round(on_us, 2),
-            "unit": "us",
-            "limit": None,
-            "ratio": round(on_us / off_us, 2),
-        },
+        reference(f"decide, pass without a hold in it, {size}", plain_us, "us"),
+        at_most(f"decide, hold off, {size}", off_us, "us", plain_us * MOST),
+        reference(f"decide, hold on and not due (ratio: to hold off), {size}", on_us, "us", per=off_us),
     ]

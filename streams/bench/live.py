@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from streams.bench._rows import Row, at_least, at_most, percentile, reference
 from streams.demo.stage import DECIDER, STATE_TABLE, Stage, new_home, raise_broker, staged, strike
 from streams.load import Load
 from streams.log import Log, Outgoing
@@ -26,7 +27,7 @@ INSTANCE = "main"
 RAW_RECORDS, RAW_BYTES, RAW_BATCH, RAW_AT_ONCE = 200_000, 160, 5_000, 4
 
 
-def run(seconds: int = 20, latency_seconds: int = 15, rate: int = 500, in_flight: int = 2000) -> list[dict[str, Any]]:
+def run(seconds: int = 20, latency_seconds: int = 15, rate: int = 500, in_flight: int = 2000) -> list[Row]:
     """Queue-to-placement latency at a fixed rate and whole life cycles a second, through real Kafka."""
     home = new_home()
     try:
@@ -39,30 +40,9 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def at_most(case: str, value: float, unit: str, limit: float) -> dict[str, Any]:
-    """A row whose value must not pass the limit."""
-    return {"case": case, "value": round(value, 3), "unit": unit, "limit": limit, "ratio": round(value / limit, 3)}
-
-
-def at_least(case: str, value: float, unit: str, limit: float) -> dict[str, Any]:
-    """A row whose value must reach the limit."""
-    ratio = round(limit / value, 3) if value else None
-    return {"case": case, "value": round(value, 3), "unit": unit, "limit": limit, "ratio": ratio}
-
-
-def reference(case: str, value: float, unit: str) -> dict[str, Any]:
-    """A row that is only there to compare with."""
-    return {"case": case, "value": round(value, 3), "unit": unit, "limit": None, "ratio": None}
-
-
-def percentile(values: list[int], share: float) -> float:
-    """The value below which `share` of the sorted `values` lie (nearest rank)."""
-    return float(values[min(len(values) - 1, int(share * len(values)))])
-
-
-async def _measure(home: Any, seconds: int, latency_seconds: int, rate: int, in_flight: int) -> list[dict[str, Any]]:
+async def _measure(home: Any, seconds: int, latency_seconds: int, rate: int, in_flight: int) -> list[Row]:
     broker = await asyncio.to_thread(raise_broker, home, load_settings(), _say)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     async with staged(home, broker, {}, lambda log: provision(log, {INSTANCE: 0}), _say) as stage:
         await _until_ready(stage)
         # Otherwise the first figures would hold the start of the parts.
@@ -121,7 +101,7 @@ def _cpu_s(stage: Stage) -> dict[str, float]:
     return used
 
 
-async def _raw_rates(log: Log) -> list[dict[str, Any]]:
+async def _raw_rates(log: Log) -> list[Row]:
     """What the log itself does with small records: the floor every figure above stands on."""
     partition = (WORKER_COMMANDS, 0)
     records = [Outgoing(bytes(RAW_BYTES), b"raw")] * RAW_BATCH

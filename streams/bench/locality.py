@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from streams.bench.live import at_least, at_most, percentile, reference
-from streams.errors import StreamError
+from streams.bench._rows import BenchFailed, Row, at_least, at_most, percentile, reference
 
 ENDPOINTS: Final = 10
 LOOKUPS: Final = 50_000
@@ -31,19 +30,7 @@ FILL_DEADLINE_S: Final = 1200.0
 ANSWER_DEADLINE_S: Final = 120.0
 
 
-class BenchFailed(StreamError):
-    """A process that was to be measured failed, answered wrongly, or took too long."""
-
-    code: ClassVar[str] = "bench-failed"
-    runbook: ClassVar[str] = (
-        "Read what the process said: a full disk and a small deadline on a busy machine are the usual causes."
-    )
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what, remedy="Give it room on the disk ($TMPDIR) and a quiet machine, or fewer `--pairs`")
-
-
-def run(pairs: int = 10_000_000, progress: Callable[[str], Any] = lambda case: None) -> list[dict[str, Any]]:
+def run(pairs: int = 10_000_000, progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
     """Fold so many (endpoint, blob) pairs, in ten full reports, and answer from them. Up to 1 KiB of disk a pair meanwhile.
 
     Raises:

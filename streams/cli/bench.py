@@ -2,24 +2,23 @@
 
 A measurement is a module with a function `run` (it may be async) that returns rows of case, value, unit, limit and ratio. `limit` is a
 ceiling or a floor, as the unit makes plain; `ratio` is at most 1 exactly where it is met. Without a limit nothing is judged.
+A value of None could not be measured here.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import os
-import platform
 import sys
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import click
-import psutil
 
 import streams
+from streams.bench._machine import machine
+from streams.bench._rows import Row, missed
 from streams.cli.main import CHECK_FAILED, Failure
 from streams.cli.output import Column, emit, note, output_option
 
@@ -74,12 +73,16 @@ def _command_of(name: str, line: str) -> click.Command:
     def measure(output: str, **given: Any) -> None:
         if "progress" in inspect.signature(run).parameters and sys.stderr.isatty():
             given["progress"] = note
+        taken_on = machine()  # before the measurement: the load should be that of others
         measured = run(**given)
         rows = list(_awaited(measured) if inspect.isawaitable(measured) else measured)
-        emit({"bench": name, "machine": machine(), "rows": rows} if output == "json" else rows, output, _COLUMNS)
-        missed = [row for row in rows if row.get("limit") is not None and (row["ratio"] is None or row["ratio"] > 1)]
-        if missed:
-            note(f"{len(missed)} of {len(rows)} value(s) beyond the limit: {', '.join(row['case'] for row in missed)}")
+        if output == "json":
+            emit({"bench": name, "machine": taken_on, "rows": rows}, output)
+        else:
+            emit(rows, output, _COLUMNS, footer=_words(taken_on))
+        beyond = [row["case"] for row in rows if missed(row)]
+        if beyond:
+            note(f"{len(beyond)} of {len(rows)} value(s) beyond the limit: {', '.join(beyond)}")
             raise SystemExit(CHECK_FAILED)
 
     options: list[click.Parameter] = []
@@ -101,38 +104,26 @@ async def _result(measured: Any) -> Any:
     return await measured
 
 
-def _awaited(measured: Any) -> Iterable[Mapping[str, Any]]:
+def _awaited(measured: Any) -> Iterable[Row]:
     import asyncio
 
-    rows: Iterable[Mapping[str, Any]] = asyncio.run(_result(measured))
+    rows: Iterable[Row] = asyncio.run(_result(measured))
     return rows
+
+
+def _words(machine: Mapping[str, Any]) -> str:
+    """The machine in a line."""
+    return ", ".join(f"{name} {value}" for name, value in machine.items())
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
 
 
 _COLUMNS = [
     Column("case"),
-    Column("value", align="right", show=lambda value: f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"),
+    Column("value", align="right", show=_figure),
     Column("unit"),
-    Column("limit", align="right", show=lambda value: "" if value is None else f"{value:,}"),
+    Column("limit", align="right", show=_figure),
     Column("ratio", "of limit", "right", lambda value: "" if value is None else f"{value:.2f}"),
 ]
-
-
-def machine() -> dict[str, Any]:
-    """What a figure depends on: cores, memory, Python, system, release of Headway."""
-    return {
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "cpu": _cpu_model(),
-        "memory_mib": psutil.virtual_memory().total >> 20,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "headway": metadata.version("headway"),
-    }
-
-
-def _cpu_model() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()

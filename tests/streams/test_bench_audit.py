@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.bench import audit
-from streams.bench.locality import BenchFailed
+from streams.bench._rows import BenchFailed
 
 
 @pytest.mark.slow
