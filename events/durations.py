@@ -8,7 +8,7 @@ in an outage of the log for longer than it took.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from events.reasons import DurationSource
@@ -123,6 +123,14 @@ class Durations:
     def rows(self) -> tuple[tuple[Kind, tuple[int, ...]], ...]:
         """Everything remembered: the steps of each kind's last runs, oldest first; the kind whose last run ended longest ago first."""
         return tuple((kind, tuple(window.steps)) for kind, window in self._settled())
+
+    def put(self, kind: Kind, steps: Iterable[int]) -> None:
+        """Take one kind as `rows` has it, behind those that are there."""
+        window = self._windows[kind] = _Window(self.last_runs)
+        window.steps.extend(steps)
+        for step in window.steps:
+            window.counts[step] = window.counts.get(step, 0) + 1
+        self._every = None
 
     def add(self, kind: Kind, duration_us: int) -> None:
         """A run of this kind has ended after `duration_us`."""

@@ -46,3 +46,9 @@ class UnknownEvent(HeadwayError):
     """A record of the event log cannot be read by this build."""
 
     code = "HW-203"
+
+
+class SnapshotUnreadable(HeadwayError):
+    """A snapshot cannot be read by this build, or is not what it says. It is dropped, never waited for: the log has the same state."""
+
+    code = "HW-206"

@@ -5,6 +5,7 @@ Rerun one by its seed: `pytest tests/properties/test_invariants.py -k '[7]'`; th
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -176,10 +177,23 @@ def check_room(shard: Shard, event: e.OperationDispatched, where: str) -> None:
     assert dispatch.demand.need.satisfied_by(dict(worker.properties)), where
 
 
+def folded(log: list[bytes]) -> Shard:
+    """The state after the encoded events."""
+    shard = Shard()
+    for value in log:
+        evolve(shard, decode_event(value))
+    return shard
+
+
 def run(
-    seed: int, facts: int, restart_at: frozenset[int] = frozenset(), *, electing: bool = False
+    seed: int,
+    facts: int,
+    restart_at: frozenset[int] = frozenset(),
+    *,
+    electing: bool = False,
+    rebuilt: Callable[[list[bytes]], Shard] = folded,
 ) -> tuple[list[e.Event], Shard]:
-    """Fold `facts` random facts; at each index in `restart_at` the state is rebuilt from the encoded events.
+    """Fold `facts` random facts; at each index in `restart_at` the state is `rebuilt` from the encoded events.
 
     With `electing` another leader is elected then, for which a few facts have waited: its recovery ends behind them.
     """
@@ -204,9 +218,7 @@ def run(
     for step in range(facts):
         if step in restart_at:
             before = rows_of(shard)
-            shard = Shard()
-            for value in log:
-                evolve(shard, decode_event(value))
+            shard = rebuilt(log)
             build_indexes(shard)
             assert rows_of(shard) == before, f"seed {seed} step {step}: the fold differs from the live state"
             if electing:

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from events.state import Operation, Report, Shard
+from events.state import Operation, Report, Shard, Stage
 
 
 def operation_row(operation: Operation) -> dict[str, Any]:
     """Every field that is a fold of events."""
     skipped = ("demand", "dispatch", "index")
     row = {name: getattr(operation, name) for name in operation.__slots__ if name not in skipped}
-    row["amounts"] = operation.demand.amounts
+    row["amounts"] = (
+        None if operation.stage is Stage.FINISHED else operation.demand.amounts
+    )  # it asks for nothing any more
     row["dispatch_id"] = operation.dispatch.dispatch_id if operation.dispatch else None
     return row
 
