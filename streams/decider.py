@@ -25,6 +25,7 @@ from streams.log_lines import say
 from streams.own_holders import OwnHolders
 from streams.ownership import Ownership, Role, Watch
 from streams.recovery import BATCH_RECORDS, Fold, fold_to_end, without_collection
+from streams.snapshots.recovering import start_of
 from streams.ticker import TICK, Schedule, Ticker, pause
 from streams.topics import EVENTS, FACTS
 
@@ -285,8 +286,9 @@ class Decider:
     async def _warm(self, *, to_end: bool = True) -> tuple[Fold, Follower]:
         """The fold and its follower, made when there are none; folded to the end when asked to."""
         if self._fold is None or self._events is None:
-            self._fold = Fold(self.shard)
-            self._events = await self._log.follow({self._events_at: None})
+            self._fold = fold = await start_of(self._log, self.shard, dropped=self.stats.snapshots_dropped)
+            self.stats.snapshot_seq = fold.shard.seq
+            self._events = await self._log.follow({self._events_at: fold.next_offset or None})
         if to_end:
             with without_collection():
                 await fold_to_end(self._fold, self._events, monotonic_us=self._monotonic_us)

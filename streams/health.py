@@ -49,7 +49,8 @@ class DeciderStats:
 
     `stale_events` were ignored because their leader had been replaced; `unknown_outcomes` counts commits without an answer. `holders` says
     how it knows what endpoints hold: off, behind or ready; `holders_unanswered` counts placements made while it was not ready, and
-    `holders_dropped` by reason how often it had to be made again.
+    `holders_dropped` by reason how often it had to be made again. `snapshot_seq` is the event of the snapshot that it
+    began with (0: it began with the first event), `snapshots_dropped` counts by reason those that were of no use.
     """
 
     shard: int
@@ -83,6 +84,8 @@ class DeciderStats:
     holders_seq: int = 0
     holders_unanswered: int = 0
     holders_dropped: dict[str, int] = field(default_factory=dict)
+    snapshot_seq: int = 0
+    snapshots_dropped: dict[str, int] = field(default_factory=dict)
 
     @property
     def well(self) -> bool:

@@ -29,6 +29,7 @@ from streams.log import Follower, Log, Outgoing, Partition, Record, Writer
 from streams.log_lines import say
 from streams.own_holders import OwnHolders
 from streams.recovery import DamagedLog, Fold, check_identity, fold_to_end, fold_to_seq, without_collection
+from streams.snapshots.recovering import start_of
 from streams.topics import EVENTS, FACTS
 from streams.transaction import CLOSE_AT_BYTES, MOST_FACTS, CloudEventsHeaders, Transaction
 
@@ -66,6 +67,7 @@ class Leadership:
 
     def __init__(
         self,
+        log: Log,
         number: int,
         shard: Shard,
         chain: bytes,
@@ -77,6 +79,7 @@ class Leadership:
         stats: DeciderStats,
         monotonic_us: Callable[[], int],
     ) -> None:
+        self._log = log
         self.number = number
         self.shard = shard
         self.writer = writer
@@ -130,6 +133,7 @@ class Leadership:
         facts_end = await facts.end_offset((FACTS, number))
         elected = elect(fold.shard, leader_epoch=fold.shard.leader_epoch + 1, build=build, facts_end=facts_end, **found)
         leadership = cls(
+            log,
             number,
             fold.shard,
             fold.chain,
@@ -271,8 +275,8 @@ class Leadership:
             Fenced: another leader wrote in the meantime.
         """
         self._holders.discard()
-        fold = Fold(self.number)
-        self._events.seek(fold.partition, await self._events.beginning_offset(fold.partition))
+        fold = await start_of(self._log, self.number, dropped=self._stats.snapshots_dropped)
+        self._events.seek(fold.partition, fold.next_offset or await self._events.beginning_offset(fold.partition))
         self._events.resume(fold.partition)
         self.shard = fold.shard
         with without_collection():
