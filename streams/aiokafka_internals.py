@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.client import CoordinationType
 from aiokafka.consumer import fetcher as _fetcher
 from aiokafka.errors import KafkaError, ProducerClosed
 from aiokafka.producer import sender as _sender
@@ -152,6 +153,20 @@ async def know_partition(producer: AIOKafkaProducer, target: TopicPartition) -> 
         await producer.client.force_metadata_update()
         if target.partition not in await producer.partitions_for(target.topic):
             await asyncio.sleep(_METADATA_POLL_S)
+
+
+async def connect_ahead(producer: AIOKafkaProducer, targets: Iterable[TopicPartition]) -> None:
+    """What `start` of a transactional producer does before it takes the id (which would fence the owner), and the metadata of `targets`:
+    the connections, who coordinates the id, who leads the partitions. The caller sets the deadline."""
+    await producer.client.bootstrap()
+    await producer._sender._find_coordinator(CoordinationType.TRANSACTION, producer._txn_manager.transactional_id)
+    for target in targets:
+        await know_partition(producer, target)
+
+
+async def start_connected(producer: AIOKafkaProducer) -> None:
+    """The rest of `start` for a producer that is connected ahead: takes the id."""
+    await producer._sender.start()
 
 
 def forget_failures(producer: AIOKafkaProducer) -> None:

@@ -11,7 +11,7 @@ reaches the log, not even what a `finally` would write. Run once without a crash
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,6 +100,14 @@ class CrashingLog:
         writer = CrashingWriter(self, await self._log.open(transactional_id, timeout_ms=timeout_ms))
         self.after()
         return writer
+
+    async def prepare(
+        self, transactional_id: str, partitions: Iterable[Partition], *, timeout_ms: int = 10_000
+    ) -> None:
+        """See `Log.prepare`."""
+        self.before("prepare")
+        await self._log.prepare(transactional_id, partitions, timeout_ms=timeout_ms)
+        self.after()
 
     async def publish(self, partition: Partition, records: Sequence[Outgoing]) -> list[int]:
         """See `Log.publish`."""

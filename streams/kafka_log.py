@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from streams.aiokafka_internals import abandon, know_partition, stop
+from streams.aiokafka_internals import abandon, connect_ahead, know_partition, start_connected, stop
 from streams.errors import Closed, LogUnavailable, OffsetPastEnd, OutcomeUnknown, Refused
 from streams.kafka_batches import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, REFUSALS, build_batches, check, refused
 from streams.kafka_follower import Fetching, KafkaFollower, OffsetQuestions, new_consumer
@@ -53,6 +53,7 @@ class KafkaLog:
         self._topics = KafkaTopics(bootstrap_servers, prefix=prefix, client_id=client_id, timeout_ms=timeout_ms)
         self._questions: dict[bool, OffsetQuestions] = {}
         self._producer: AIOKafkaProducer | None = None
+        self._prepared: dict[tuple[str, int], AIOKafkaProducer] = {}  # by transactional id and timeout, connected ahead
         self._producer_starting = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -97,15 +98,41 @@ class KafkaLog:
     async def open(self, transactional_id: str, *, timeout_ms: int = 10_000) -> KafkaWriter:
         """See `Log.open`."""
         self._alive()
-        producer = self._new_producer(
+        producer = self._prepared.pop((transactional_id, timeout_ms), None)
+        prepared = producer is not None
+        if producer is None:
+            producer = self._transactional_producer(transactional_id, timeout_ms)
+        async with self._or_abandoned(producer, f"open {transactional_id!r}", timeout_ms):
+            await (start_connected(producer) if prepared else producer.start())
+        return KafkaWriter(producer, transactional_id, self._topics, self._prefix, timeout_ms)
+
+    async def prepare(
+        self, transactional_id: str, partitions: Iterable[Partition], *, timeout_ms: int = 10_000
+    ) -> None:
+        """See `Log.prepare`."""
+        self._alive()
+        if (transactional_id, timeout_ms) in self._prepared:
+            return
+        partitions = tuple(partitions)
+        await self._topics.check(partitions)
+        producer = self._transactional_producer(transactional_id, timeout_ms)
+        async with self._or_abandoned(producer, f"prepare to open {transactional_id!r}", timeout_ms):
+            await connect_ahead(producer, [self._target(partition) for partition in partitions])
+        self._prepared[transactional_id, timeout_ms] = producer
+
+    def _transactional_producer(self, transactional_id: str, timeout_ms: int) -> AIOKafkaProducer:
+        return self._new_producer(
             transactional_id=self._prefix + transactional_id,
             transaction_timeout_ms=timeout_ms,
             request_timeout_ms=timeout_ms,
         )
-        what = f"open {transactional_id!r}"
+
+    @contextlib.asynccontextmanager
+    async def _or_abandoned(self, producer: AIOKafkaProducer, what: str, timeout_ms: int) -> AsyncIterator[None]:
+        """Bounds what is done with a new producer; where it fails the producer is ended, and Kafka's errors are LogUnavailable."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await producer.start()
+                yield
         except (TimeoutError, KafkaError) as error:
             await abandon(producer)
             because = str(error) or type(error).__name__
@@ -113,7 +140,6 @@ class KafkaLog:
         except BaseException:
             await abandon(producer)
             raise
-        return KafkaWriter(producer, transactional_id, self._topics, self._prefix, timeout_ms)
 
     async def publish(self, partition: Partition, records: Sequence[Outgoing]) -> list[int]:
         """See `Log.publish`."""
@@ -224,7 +250,7 @@ class KafkaLog:
     async def topic_id(self, topic: str) -> str:
         """See `Log.topic_id`."""
         self._alive()
-        return (await self._topics.state(topic, fresh=True)).topic_id
+        return await self._topics.topic_id(topic)
 
     async def trim(self, partition: Partition, before: int) -> None:
         """See `Log.trim`."""
@@ -238,6 +264,9 @@ class KafkaLog:
         producer, self._producer = self._producer, None
         if producer is not None:
             await stop(producer)
+        prepared, self._prepared = self._prepared, {}
+        for connected in prepared.values():
+            await abandon(connected)
         if self._retiring:
             await asyncio.wait(list(self._retiring))
         questions, self._questions = self._questions, {}

@@ -233,6 +233,18 @@ class KafkaTopics:
         answer = await self.ask("ask the cluster id", self._metadata)
         return str(answer.cluster_id)
 
+    async def topic_id(self, topic: str) -> str:
+        """See `Log.topic_id`. Asked anew each time, and nothing else with it: a takeover waits for the answer."""
+        answer = await self.ask(f"ask the id of {topic}", self._metadata)
+        ids = {
+            str(name).removeprefix(self._prefix): str(topic_id)
+            for _error, name, topic_id, *_ in answer.topics
+            if str(name).startswith(self._prefix)
+        }
+        if topic not in ids:
+            raise NoSuchTopic(topic, ids)
+        return ids[topic]
+
     async def describe(self) -> dict[str, TopicState]:
         """See `Log.describe_topics`."""
         return await self.ask("describe topics", self._describe)

@@ -34,6 +34,7 @@ from streams.topics import EVENTS, FACTS
 from streams.transaction import CLOSE_AT_BYTES, MOST_FACTS, CloudEventsHeaders, Transaction
 
 COMMIT_TIMEOUT_MS: Final = 10_000
+FIRST_FACTS: Final = 100
 _SAY_WAITING_AFTER_S: Final = 2.0
 _LONGEST_ERROR: Final = 400
 
@@ -54,12 +55,14 @@ class Limits:
         close_at_bytes: encoded bytes after which a transaction is closed.
         commit_timeout_ms: how long one transaction may take before its outcome counts as unknown.
         poll_ms: how long a read waits for facts, so also how long a stop may take.
+        first_facts: the most in the first transaction after a takeover: what has waited longest is not to wait for all the others, too.
     """
 
     most_facts: int = MOST_FACTS
     close_at_bytes: int = CLOSE_AT_BYTES
     commit_timeout_ms: int = COMMIT_TIMEOUT_MS
     poll_ms: int = 200
+    first_facts: int = FIRST_FACTS
 
 
 class Leadership:

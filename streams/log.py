@@ -158,6 +158,17 @@ class Log(Protocol):
         """
         ...
 
+    async def prepare(
+        self, transactional_id: str, partitions: Iterable[Partition], *, timeout_ms: int = 10_000
+    ) -> None:
+        """Connects ahead for an `open` of this id that may come, and for writing to `partitions`: a standby's takeover is then spared the
+        round trips that say where to ask. Whoever owns the id keeps it. The next `open` with the same arguments uses it up.
+
+        Raises:
+            LogUnavailable: no answer in time.
+        """
+        ...
+
     async def publish(self, partition: Partition, records: Sequence[Outgoing]) -> list[int]:
         """Writes records outside any transaction, durably and in order; returns their offsets.
 

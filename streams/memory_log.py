@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streams.errors import (
@@ -108,6 +108,14 @@ class MemoryLog:
         self._finish(owner, committed=False)
         owner.epoch += 1
         return MemoryWriter(self, transactional_id, owner, timeout_ms)
+
+    async def prepare(
+        self, transactional_id: str, partitions: Iterable[Partition], *, timeout_ms: int = 10_000
+    ) -> None:
+        """See `Log.prepare`. There is nothing to connect to."""
+        await self._reach(f"prepare to open {transactional_id!r}", timeout_ms=timeout_ms)
+        for partition in partitions:
+            self._stored(partition)
 
     async def publish(self, partition: Partition, records: Sequence[Outgoing]) -> list[int]:
         """See `Log.publish`."""

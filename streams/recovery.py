@@ -26,6 +26,10 @@ from streams.topics import EVENTS
 BATCH_RECORDS: Final = 5_000
 PROGRESS_US: Final = 5_000_000
 MANY_OBJECTS: Final = 50_000
+END_POLL_MS: Final = 5
+"""How long a read towards an end waits for records. What stands before the end may be none, but what is left of an aborted transaction: the
+position moves behind it without any, and a takeover must not wait for records that never come."""
+
 PATIENCE_US: Final = 30_000_000  # how long a read that must bring something may bring nothing
 
 _log = logging.getLogger("headway.recovery")
@@ -164,7 +168,7 @@ async def _fold_while(
     began_us = said_us = heard_us = monotonic_us()
     folded = 0
     while going(await follower.position(partition)):
-        records = (await follower.read(max_records=BATCH_RECORDS, timeout_ms=100)).get(partition)
+        records = (await follower.read(max_records=BATCH_RECORDS, timeout_ms=END_POLL_MS)).get(partition)
         now_us = monotonic_us()
         if records:
             folded += fold.apply(records)

@@ -7,7 +7,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -86,6 +86,12 @@ class ExportLog:
     async def open(self, transactional_id: str, *, timeout_ms: int = 10_000) -> NoReturn:
         """Raises ReadOnlyLog."""
         raise ReadOnlyLog(self.directory, f"open {transactional_id!r}")
+
+    async def prepare(
+        self, transactional_id: str, partitions: Iterable[Partition], *, timeout_ms: int = 10_000
+    ) -> NoReturn:
+        """Raises ReadOnlyLog."""
+        raise ReadOnlyLog(self.directory, f"prepare to open {transactional_id!r}")
 
     async def publish(self, partition: Partition, records: Sequence[Outgoing]) -> NoReturn:
         """Raises ReadOnlyLog."""

@@ -64,6 +64,16 @@ async def test_a_producer_has_the_parts_that_abandoning_takes() -> None:
     assert producer._closed is True
 
 
+def test_starting_a_producer_is_connecting_and_then_taking_the_id() -> None:
+    started = [line.strip() for line in inspect.getsource(AIOKafkaProducer.start).splitlines() if "await " in line]
+    assert started == ["await self.client.bootstrap()", "await self._sender.start()"]
+    takes = inspect.getsource(sender.Sender._maybe_wait_for_pid)
+    assert takes.index("self._find_coordinator(") < takes.index("self._do_init_pid(")
+    finds = inspect.getsource(sender.Sender._find_coordinator)
+    assert "return self._coordinators[coordinator_type]" in finds
+    assert "group=ConnectionGroup.COORDINATION" in finds
+
+
 @pytest.mark.kafka
 async def test_a_lean_consumer_returns_records_and_an_ordinary_one_beside_it_does_not(kafka: str) -> None:
     backend = KafkaBackend(kafka, f"i{os.getpid()}-")

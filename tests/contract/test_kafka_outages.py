@@ -86,6 +86,27 @@ async def test_a_broker_that_was_never_there_is_unavailable_in_time() -> None:
     assert time.monotonic() - started < 10
 
 
+async def test_what_was_prepared_is_dropped_when_the_broker_is_away_and_the_next_open_connects_anew(
+    near: KafkaBackend, far: KafkaLog, wire: Wire
+) -> None:
+    await far.prepare("shard-0", [E0], timeout_ms=1500)
+    await far.prepare("never opened", [E0], timeout_ms=1500)
+    wire.cut()
+    started = time.monotonic()
+    with pytest.raises(LogUnavailable, match="open 'shard-0'"):
+        await far.open("shard-0", timeout_ms=1500)
+    with pytest.raises(LogUnavailable, match="prepare to open 'shard-1'"):
+        await far.prepare("shard-1", [E0], timeout_ms=1500)
+    assert 1 < time.monotonic() - started < 20
+    wire.mend()
+    writer = await far.open("shard-0", timeout_ms=10_000)
+    await writer.append({E0: one(b"e")})
+    reader = await near.log.follow({E0: None})
+    assert values(await read_some(reader, E0, 1)) == [b"e"]
+    await reader.close()
+    await writer.close()
+
+
 async def test_records_that_never_reached_the_broker_are_in_doubt_and_then_aborted(
     near: KafkaBackend, far: KafkaLog, wire: Wire
 ) -> None:

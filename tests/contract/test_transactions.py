@@ -117,6 +117,37 @@ async def test_a_second_owner_fences_the_first(backend: Backend, log: Log) -> No
     await second.close()
 
 
+async def test_who_prepares_to_open_an_id_leaves_it_with_its_owner_until_then(backend: Backend, log: Log) -> None:
+    standby = await backend.second_client()
+    first = await log.open("shard-0")
+    await first.append({E0: one(b"first")})
+    for _ in range(2):
+        await standby.prepare("shard-0", [E0, P0])
+    await first.append({E0: one(b"first again")})
+    await backend.leave_open("shard-0", {E0: one(b"aborted"), P0: one(b"aborted")})
+    second = await standby.open("shard-0")
+    with pytest.raises(Fenced, match="shard-0"):
+        await first.append({E0: one(b"too late")})
+    await second.append({E0: one(b"second"), P0: one(b"p")})
+    third = await standby.open("shard-0")  # what was prepared is used up: another owner like any other
+    with pytest.raises(Fenced, match="shard-0"):
+        await second.append({E0: one(b"too late")})
+    await third.append({E0: one(b"third")})
+    reader = await log.follow({E0: None, P0: None})
+    assert values(await read_some(reader, E0, 4)) == [b"first", b"first again", b"second", b"third"]
+    assert values(await read_all(log, P0)) == [b"p"]
+    await reader.close()
+    for writer in (first, second, third):
+        await writer.close()
+
+
+async def test_preparing_to_write_where_no_partition_is_says_so(log: Log) -> None:
+    with pytest.raises(NoSuchTopic):
+        await log.prepare("shard-0", [("headway.nothing.v1", 0)])
+    with pytest.raises(NoSuchPartition):
+        await log.prepare("shard-0", [(EVENTS, 9)])
+
+
 async def test_owners_of_different_ids_do_not_disturb_each_other(log: Log) -> None:
     first, second = await log.open("shard-0"), await log.open("shard-1")
     await asyncio.gather(first.append({E0: one(b"a")}), second.append({E1: one(b"b")}))

@@ -177,7 +177,10 @@ def decider(log: Log, shard: int = 0, *, claim: bool = True, ticks: bool = False
     """A decider that takes the shard at once and does not tick, unless told otherwise."""
     monotonic_us = more.pop("monotonic_us", None)
     limits = Limits(
-        **{"poll_ms": 20, **{name: more.pop(name) for name in ("most_facts", "close_at_bytes") if name in more}}
+        **{
+            "poll_ms": 20,
+            **{name: more.pop(name) for name in ("most_facts", "first_facts", "close_at_bytes") if name in more},
+        }
     )
     options = DeciderOptions(claim=claim, ticks=ticks, limits=limits, build="test", **more)
     if monotonic_us is None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from events import events as e
 from events import facts as f
+from events.codec import decode_event
+from streams.crashing_log import CrashingLog
 from streams.ownership import Role
-from streams.topics import FACTS
+from streams.topics import EVENTS, FACTS
 from tests.streams.deciding import (
     Clock,
+    Cluster,
     assert_exactly_once,
     configured,
+    connected,
     decide_all,
     decided,
     decider,
     leading,
+    queued,
     running,
     until,
     without_elections,
@@ -38,6 +44,48 @@ async def test_a_standby_takes_over_when_a_fact_gets_no_event_for_a_second() -> 
     reference = await cluster_with(*STORY)
     await decide_all(reference)
     assert without_elections(cluster.events()) == without_elections(reference.events())
+
+
+async def test_a_takeover_asks_nothing_of_the_log_that_could_have_been_asked_before() -> None:
+    """Counted: each call is a round trip of a shard for which nobody decides. What they take `headway bench recovery` says."""
+    cluster = await cluster_with(*STORY[:8])
+    await decide_all(cluster)
+    clock, log = Clock(), CrashingLog(cluster.log)
+    standby = decider(log, claim=False, monotonic_us=clock)
+    async with running(standby):
+        await until(lambda: standby._watch is not None)
+        assert log.calls.count("prepare") == 1
+        await cluster.put(*STORY[8:])
+        await until(lambda: bool(standby._watch._undecided))
+        clock.now_us += 1_000_000
+        await leading(standby)
+        await decided(standby, cluster)
+    opened = log.calls.index("open")
+    first, second = [number for number, name in enumerate(log.calls) if name == "append"][:2]
+    assert log.calls[opened:first] == ["open", "end_offset", "cluster_id", "topic_id", "topic_id", "end_offset"]
+    assert log.calls[first + 1 : second] == ["read", "beginning_offset", "read"]
+
+
+async def test_the_first_transaction_after_a_takeover_is_a_small_one() -> None:
+    cluster = await cluster_with(configured(), connected("w1", 9_000), *(queued(f"a{number}") for number in range(30)))
+    one = decider(cluster.log, first_facts=10)
+    async with running(one):
+        await decided(one, cluster)
+    assert facts_by_transaction(cluster) == [0, 10, 22]
+    assert_exactly_once(cluster)
+
+
+def facts_by_transaction(cluster: Cluster) -> list[int]:
+    """How many facts each transaction of the events holds; the end of one takes an offset, by which they are told apart."""
+    records = cluster.records(EVENTS)
+    facts: list[set[int]] = []
+    for before, record in zip([None, *records], records, strict=False):
+        if before is None or record.offset > before.offset + 1:
+            facts.append(set())
+        event = decode_event(record.value)
+        if type(event) is not e.LeaderElected:
+            facts[-1].add(event.cause_offset)
+    return [len(causes) for causes in facts]
 
 
 async def still_following(one) -> None:
