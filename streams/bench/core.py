@@ -1,175 +1,126 @@
-"""How fast the core decides: whole cycles of the pass at several sizes of queue, fleet and variety, beside the naive pass.
+"""How fast the core decides, whether its cost stays flat, and what a row keeps in memory; beside the naive pass.
 
-A cycle is what one finished action causes: its room is given back, the pass places what fits, and one new action is queued with its own
-pass. The changes of rows that the events would make are part of it; events and the rows of new actions are made outside of it. Processor
-time of this thread, the least of many short repetitions: on a shared machine anything else measures the neighbours.
+The grid is whole cycles of the pass (`_fleet.py`) at every combination of classes, queue and fleet: the least processor time of many short
+repetitions, since on a shared machine anything else measures the neighbours. One fleet for each number of classes and of workers; its queue
+grows from cell to cell.
 """
 
 import gc
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from statistics import median
 from time import thread_time_ns
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from events.config import PropertyKind, SimpleScheduler
-from events.fitting import Demand, compile_demand
-from events.matching import Matcher
-from events.state import Dispatch, Operation, Stage, Worker, sort_key
+from events.state import Operation, Worker
 from streams.bench import hold
+from streams.bench._fleet import Cell, Fleet
 from streams.bench._rows import Row, at_least, at_most, reference
 
+CLASSES: Final = (1, 10, 1_000)
+QUEUED: Final = (0, 1_000, 100_000, 1_000_000)
+WORKERS: Final = (10, 100, 1_000, 10_000)
 
-class Cell(NamedTuple):
-    """A size: workers, queued actions, classes (distinct requirements)."""
+GOALS: Final = {Cell(1_000, 100_000, 10): 100_000, Cell(10_000, 1_000_000, 1_000): 50_000}
+"""Decisions a second that a cell must reach."""
 
-    workers: int
-    queued: int
-    classes: int
+FLEET_MOST, QUEUE_MOST, MEDIAN_MOST = 5.0, 3.0, 2.0
+"""How many times the cost a cycle may grow: from the smallest fleet to the largest, from a queue of 1,000 to the longest, in the median."""
 
-    def __str__(self) -> str:
-        return f"workers={self.workers:,} queued={self.queued:,} classes={self.classes:,}"
+NAIVE_CELL: Final = Cell(1_000, 100_000, 10)
+NAIVE_SAMPLE: Final = 40
 
-
-class Goal(NamedTuple):
-    """What a cell must reach: decisions a second; None where only the ratio counts."""
-
-    cell: Cell
-    least_per_s: int | None
-
-
-GOALS = (
-    Goal(Cell(100, 1_000, 1), None),
-    Goal(Cell(1_000, 100_000, 10), 100_000),
-    Goal(Cell(10_000, 1_000_000, 1_000), 50_000),
-)
-FLAT = (
-    ("queue 1,000 to 1,000,000", Cell(1_000, 1_000, 10), Cell(1_000, 1_000_000, 10), 3.0),
-    ("fleet 10 to 10,000", Cell(10, 100_000, 10), Cell(10_000, 100_000, 10), 5.0),
-)
-"""Two cells whose cost a cycle must not differ by more than the factor."""
-
-NAIVE_CELL = Cell(1_000, 100_000, 10)
-NAIVE_SAMPLE = 40
+SLOT_CELL: Final = Cell(1_000, 10_000, 10)
+SLOT_MOST_US: Final = 7.4
+"""NativeLink 1.6.6 takes 0.74 s and more from a freed slot to the dispatch in such a cell, since its pass walks the queue times the fleet:
+this is a hundred-thousandth of the least of that."""
 
 
-class Fleet:
-    """Rows and matcher of one cell, running full: every worker is busy and the queue is behind it."""
+class Effort(NamedTuple):
+    """How often a cell is measured."""
 
-    def __init__(self, cell: Cell, seed: int = 1) -> None:
-        self.config = SimpleScheduler(kind="simple", supported_platform_properties={"os": PropertyKind.EXACT})
-        self.pools = self.config.pools()
-        self.matcher = Matcher(self.config, self.pools)
-        self.seq = 0
-        self.arrived = 0
-        self.rng = random.Random(seed)
-        self.demands = [self._demand(number) for number in range(cell.classes)]
-        self.running: list[Dispatch] = []
-        self.placed = 0
-        self.workers = [self._add_worker(number) for number in range(cell.workers)]
-        choose = self.rng.choice
-        # Filling starts from an empty queue, so that each action is placed at once until the fleet is full.
-        while len(self.matcher) < cell.queued:
-            self.matcher.enqueue(self.action(choose(self.demands)))
-            if len(self.matcher) < 200:
-                self.run_pass()
-        self.run_pass()
-
-    def _demand(self, number: int) -> Demand:
-        cores, step = (1, 2, 4, 8)[number % 4], number // 4
-        requirements = (
-            ("cpu_millis", str(cores * 1_000)),
-            ("memory_kib", str(cores * 1_000_000 + step * 4_000)),
-            ("os", ("linux", "linux", "mac")[number % 3] if number > 3 else "linux"),
-        )
-        return compile_demand(number, requirements, self.config, self.pools)
-
-    def _add_worker(self, number: int) -> Worker:
-        self.seq += 1
-        cores = (16, 32)[number % 2]
-        totals = [cores * 1_000, cores * 2_000_000]
-        system = "mac" if number % 5 == 4 else "linux"
-        worker = Worker(
-            "main",
-            f"w{number}",
-            1,
-            number,
-            (("cpu_millis", str(totals[0])), ("memory_kib", str(totals[1])), ("os", system)),
-            0,
-            "",
-            0,
-            0,
-            self.seq,
-            totals,
-            list(totals),
-        )
-        self.matcher.add_worker(worker)
-        return worker
-
-    def action(self, demand: Demand) -> Operation:
-        """An action that arrives next."""
-        self.arrived += 1
-        at = self.arrived
-        return Operation(at, "main", "", demand.requirement_id, 0, at, sort_key(0, at, at), at, demand)
-
-    def finish(self, dispatch: Dispatch) -> None:
-        """A run ends."""
-        self.seq += 1
-        worker = dispatch.worker
-        remaining = worker.remaining
-        for pool, asked in dispatch.demand.amounts:
-            remaining[pool] += asked
-        del worker.running[dispatch.dispatch_id]
-        worker.recency = self.seq
-        dispatch.operation.dispatch = None
-        self.matcher.refresh(worker)
-
-    def run_pass(self) -> None:
-        """Place until nothing fits."""
-        matcher, running = self.matcher, self.running
-        while (match := matcher.next_match()) is not None:
-            self.seq += 1
-            op, worker, demand = match.operation, match.worker, match.operation.demand
-            remaining = worker.remaining
-            for pool, asked in demand.amounts:
-                remaining[pool] -= asked
-            dispatch = Dispatch(self.seq, op.operation_id, op, worker, worker.connection_id, 0, demand)
-            worker.running[self.seq] = op.dispatch = dispatch
-            worker.recency = self.seq
-            op.stage = Stage.EXECUTING
-            matcher.dequeue(op)
-            matcher.refresh(worker)
-            running.append(dispatch)
-            self.placed += 1
-
-    def cycles(self, count: int) -> tuple[float, float]:
-        """Run `count` cycles; (microseconds a cycle, decisions a second), of processor time."""
-        rng, running = self.rng, self.running
-        arrivals = [self.action(demand) for demand in rng.choices(self.demands, k=count)]
-        picks = [rng.random() for _ in range(count)]
-        placed = self.placed
-        started = thread_time_ns()
-        for op, pick in zip(arrivals, picks, strict=True):
-            if running:
-                at = int(pick * len(running))
-                running[at], running[-1] = running[-1], running[at]
-                self.finish(running.pop())
-                self.run_pass()
-            self.matcher.enqueue(op)
-            self.run_pass()
-        took_ns = max(thread_time_ns() - started, 1)
-        return took_ns / count / 1_000, (self.placed - placed) * 1e9 / took_ns
+    cycles: int = 250  # of one repetition
+    repetitions: int = 20
+    warm_up: int = 1_500  # cycles before the first
 
 
-def measure(cell: Cell, cycles: int = 500, repetitions: int = 60) -> tuple[float, float]:
-    """The best of many short repetitions: (microseconds a cycle, decisions a second)."""
-    gc.disable()
-    try:
-        fleet = Fleet(cell)
-        fleet.cycles(4 * cycles)  # warm
-        taken = [fleet.cycles(cycles) for _ in range(repetitions)]
-    finally:
-        gc.enable()
-    return min(us for us, _ in taken), max(per_s for _, per_s in taken)
+GRID_EFFORT: Final = Effort()
+GOAL_EFFORT: Final = Effort(cycles=500, repetitions=60)
+
+
+class Cost(NamedTuple):
+    """What a cell took at best."""
+
+    cycle_us: float
+    decisions_per_s: float
+
+
+def measure(fleet: Fleet, effort: Effort = GRID_EFFORT) -> Cost:
+    """The best of many short repetitions on a fleet as it is."""
+    fleet.cycles(effort.warm_up)
+    taken = [fleet.cycles(effort.cycles) for _ in range(effort.repetitions)]
+    return Cost(min(us for us, _ in taken), max(per_s for _, per_s in taken))
+
+
+def measure_grid(
+    classes: Iterable[int],
+    queued: Iterable[int],
+    workers: Iterable[int],
+    progress: Callable[[str], Any] = lambda case: None,
+) -> dict[Cell, Cost]:
+    """Every cell of the grid; `queued` ascending. Cells of a fleet that have a goal are measured longer."""
+    costs: dict[Cell, Cost] = {}
+    for kinds, size in product(classes, workers):
+        fleet: Fleet | None = None
+        for waiting in queued:
+            cell = Cell(size, waiting, kinds)
+            progress(str(cell))
+            if fleet is None:
+                fleet = Fleet(cell)
+            else:
+                fleet.grow(waiting)
+            costs[cell] = measure(fleet, GOAL_EFFORT if cell in GOALS else GRID_EFFORT)
+    return costs
+
+
+def flatness(costs: Mapping[Cell, Cost]) -> list[Row]:
+    """How cost grows with the fleet and with the queue, all else equal, from one end of the grid to the other; and the medians of that.
+
+    An empty queue is no base for the queue: nearly each of its arrivals asks the fleet, while what joins a class that waits asks nobody.
+    """
+    fleets = sorted({cell.workers for cell in costs})
+    queues = sorted({cell.queued for cell in costs if cell.queued})
+    rows: list[Row] = []
+    if len(fleets) > 1:
+        name = f"cost a cycle, workers {fleets[0]:,} to {fleets[-1]:,}"
+        grown = {
+            f"queued={cell.queued:,} classes={cell.classes:,}": (cost, costs[cell._replace(workers=fleets[-1])])
+            for cell, cost in costs.items()
+            if cell.workers == fleets[0]
+        }
+        rows += _growth(name, grown, FLEET_MOST)
+    if len(queues) > 1:
+        name = f"cost a cycle, queued {queues[0]:,} to {queues[-1]:,}"
+        grown = {
+            f"workers={cell.workers:,} classes={cell.classes:,}": (cost, costs[cell._replace(queued=queues[-1])])
+            for cell, cost in costs.items()
+            if cell.queued == queues[0]
+        }
+        rows += _growth(name, grown, QUEUE_MOST)
+    return rows
+
+
+def _growth(name: str, grown: Mapping[str, tuple[Cost, Cost]], most: float) -> list[Row]:
+    times = {where: after.cycle_us / before.cycle_us for where, (before, after) in grown.items()}
+    rows = [at_most(f"{name}, {where}", value, "times", most) for where, value in times.items()]
+    return [*rows, at_most(f"{name}, median of {len(rows)}", median(times.values()), "times", MEDIAN_MOST)]
+
+
+def slot_us(cell: Cell, effort: Effort = GRID_EFFORT) -> float:
+    """Microseconds from a freed slot to the placement that it makes room for, a long queue behind it."""
+    fleet = Fleet(cell)
+    fleet.cycles(effort.warm_up)
+    return min(fleet.free_slots(effort.cycles) for _ in range(effort.repetitions))
 
 
 def naive_pass_us(cell: Cell, sample: int = NAIVE_SAMPLE) -> float:
@@ -191,20 +142,27 @@ def _first_that_fits(op: Operation, workers: Iterable[tuple[Worker, dict[str, st
     return None
 
 
-def run(progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
-    """Measure all cells. `progress` is told each case before it runs; about a minute in all, 1.5 GiB at the largest cell."""
+def run(*, most_queued: int = QUEUED[-1], progress: Callable[[str], Any] = lambda case: None) -> list[Row]:
+    """Measure the whole grid; two minutes in all, 1.5 GiB at the largest cell.
+
+    A smaller `most_queued` leaves out the cells with a longer queue, and the goals among them. `progress` is told each case before it runs.
+    """
+    gc.disable()
+    try:
+        costs = measure_grid(CLASSES, [queued for queued in QUEUED if queued <= most_queued], WORKERS, progress)
+        progress("one slot freed")
+        freed_us = slot_us(SLOT_CELL)
+    finally:
+        gc.enable()
     rows: list[Row] = []
-    for cell, least in GOALS:
-        progress(str(cell))
-        cycle_us, per_s = measure(cell)
-        decisions = f"decisions, {cell}"
-        rows.append(reference(decisions, per_s, "1/s") if least is None else at_least(decisions, per_s, "1/s", least))
-        rows.append(reference(f"cycle, {cell}", cycle_us, "us"))
-        if cell == NAIVE_CELL:
-            naive = f"one naive pass (estimated; ratio: to a cycle), {cell}"
-            rows.append(reference(naive, naive_pass_us(cell), "us", per=cycle_us))
-    for name, base, grown, most in FLAT:
-        progress(name)
-        base_us, grown_us = measure(base)[0], measure(grown)[0]
-        rows.append(at_most(f"cost a cycle, {name}", grown_us, "us", base_us * most))
-    return rows + hold.run(progress)
+    for cell, least_per_s in GOALS.items():
+        if cell in costs:
+            rows.append(at_least(f"decisions, {cell}", costs[cell].decisions_per_s, "1/s", least_per_s))
+    rows.append(at_most(f"one slot freed to its placement, {SLOT_CELL}", freed_us, "us", SLOT_MOST_US))
+    rows += flatness(costs)
+    if NAIVE_CELL in costs:
+        progress("the naive pass")
+        naive = f"one naive pass (estimated; ratio: to a cycle), {NAIVE_CELL}"
+        rows.append(reference(naive, naive_pass_us(NAIVE_CELL), "us", per=costs[NAIVE_CELL].cycle_us))
+    rows += hold.run(progress)
+    return rows + [reference(f"cycle, {cell}", cost.cycle_us, "us") for cell, cost in costs.items()]

@@ -13,7 +13,7 @@ from events.matching.fleet_index import FleetIndex
 from events.matching.slot_line import Seat, SlotLine
 from events.matching.work import Work
 from events.state import Operation
-from streams.bench.core import Cell, Fleet
+from streams.bench._fleet import Cell, Fleet
 from tests.reference.matching_world import Shape, World
 
 NO_NEED = StaticNeed((), (), ())

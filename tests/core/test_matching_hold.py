@@ -12,7 +12,7 @@ from events.matching.demand_class import DemandClass
 from events.matching.held import FEW_JOINED
 from events.matching.work import Work
 from events.state import Dispatch, Operation, Worker, sort_key
-from streams.bench.core import Cell, Fleet
+from streams.bench._fleet import Cell, Fleet
 
 NO_NEED = StaticNeed((), (), ())
 S = 1_000_000
