@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from events.indexing import build_indexes
 from streams.errors import Fenced, LogUnavailable, OffsetTrimmed, OutcomeUnknown
 from streams.health import DeciderStats
 from streams.holders import prefers
@@ -199,6 +200,10 @@ class Decider:
         if self.options.rank == 0 and fold.shard.seq == 0:
             return Role.OPENING, "the log never had a leader"
         await self._prepare(facts)
+        if not fold.shard.live:
+            # Now rather than at a takeover, which would take as long as the queue is; folding on with indexes costs a sixth more.
+            with without_collection():
+                build_indexes(fold.shard)
         try:
             while not stop.is_set():
                 found = await events.read(max_records=BATCH_RECORDS, timeout_ms=_FOLLOW_POLL_MS)

@@ -131,7 +131,8 @@ class Leadership:
                 "events_topic_id": await log.topic_id(EVENTS),
             }
             check_identity(fold.shard, **found)
-            build_indexes(fold.shard)
+            if not fold.shard.live:  # a standby's is
+                build_indexes(fold.shard)
         # Before the election is written: what comes from here on was published for this leader or a later one.
         facts_end = await facts.end_offset((FACTS, number))
         elected = elect(fold.shard, leader_epoch=fold.shard.leader_epoch + 1, build=build, facts_end=facts_end, **found)

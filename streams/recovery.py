@@ -66,7 +66,7 @@ class Fold:
     """The state of one shard as a fold of its event records, from the first one on.
 
     `shard` is the state, `chain` the digest of the last record, `next_offset` where the next record is expected at the earliest.
-    `shard.live` stays False: indexes are built by who decides on it.
+    `shard.live` is False until indexes are built by who is to decide on it; what is folded from then on keeps them up.
     """
 
     def __init__(self, number: int) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from events import events as e
 from events import facts as f
 from events.codec import decode_event
+from events.indexing import build_indexes
+from streams import decider as deciders
+from streams import leadership
 from streams.crashing_log import CrashingLog
 from streams.ownership import Role
 from streams.topics import EVENTS, FACTS
@@ -64,6 +69,34 @@ async def test_a_takeover_asks_nothing_of_the_log_that_could_have_been_asked_bef
     first, second = [number for number, name in enumerate(log.calls) if name == "append"][:2]
     assert log.calls[opened:first] == ["open", "end_offset", "cluster_id", "topic_id", "topic_id", "end_offset"]
     assert log.calls[first + 1 : second] == ["read", "beginning_offset", "read"]
+
+
+async def test_a_standby_keeps_its_indexes_up_so_that_a_takeover_does_not_build_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[int] = []
+    for module in (deciders, leadership):
+        monkeypatch.setattr(module, "build_indexes", lambda shard: (built.append(shard.seq), build_indexes(shard)))
+    cluster = await cluster_with(*STORY[:4])
+    await decide_all(cluster)
+    built.clear()
+    clock = Clock()
+    standby = decider(cluster.log, claim=False, monotonic_us=clock)
+    async with running(standby):
+        await until(lambda: standby._fold is not None and standby._fold.shard.live)
+        assert built == [standby.stats.seq]
+        await cluster.put(*STORY[4:8])
+        await decide_all(cluster)
+        await until(lambda: standby.stats.seq == cluster.fold().shard.seq)
+        await cluster.put(*STORY[8:])
+        await until(lambda: bool(standby._watch._undecided))
+        clock.now_us += 1_000_000
+        await decided(standby, cluster)
+    assert len(built) == 2  # its own, and that of the leader meanwhile
+    assert_exactly_once(cluster)
+    reference = await cluster_with(*STORY)
+    await decide_all(reference)
+    assert without_elections(cluster.events()) == without_elections(reference.events())
 
 
 async def test_the_first_transaction_after_a_takeover_is_a_small_one() -> None:
