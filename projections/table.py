@@ -40,6 +40,9 @@ MessageRow = TypeVar(
 KEPT_ROWS = 50_000
 """How many rows stay decoded between batches. Above it all are let go and read again when they are needed."""
 
+RENEWED_AFTER = 4
+"""They are let go as well after so many times as many were written: a message keeps the memory of all that was ever added to it."""
+
 FULL_ROWS = 32_768
 """So many rows that only pass through are worth a write batch: whoever folds many events at once writes when `full`."""
 
@@ -53,14 +56,20 @@ class Table:
 
     Changes are visible to `find` at once, and to the underlying `Rows` (so to every scan) after `flush`. After an exception
     in a fold call `discard`: half an event must never be written.
+
+    For the hot folds, which do by hand what `put` does, also these are open: `cached`, the rows that are decoded, None where there is none;
+    `dirty`, those to be written, and whether they are let go then; `beside`, what a hot fold keeps of a row, until somebody else
+    puts or deletes it.
     """
 
     def __init__(self, rows: Rows, shard: int, *, kept_rows: int = KEPT_ROWS) -> None:
         self.rows, self.number = rows, shard
         self.prefix = keys.shard_prefix(shard)
         self._kept_rows = kept_rows
-        self._cached: dict[bytes, Row | None] = {}
-        self._changed: dict[bytes, None] = {}
+        self.cached: dict[bytes, Row | None] = {}
+        self.dirty: dict[bytes, bool] = {}
+        self.beside: dict[bytes, Any] = {}
+        self._written = 0
         self._passing: dict[bytes, bytes | None] = {}
         self._shard_key = self.key(keys.SHARD)
         self.shard = self._read_shard()
@@ -71,7 +80,7 @@ class Table:
 
     def find(self, key: bytes, kind: type[MessageRow]) -> MessageRow | None:
         """The row at `key`, or None. Change it in place, then say so with `put`."""
-        cached: Any = self._cached
+        cached: Any = self.cached
         if key in cached:
             row: MessageRow | None = cached[key]
             return row
@@ -81,7 +90,7 @@ class Table:
 
     def row(self, key: bytes, kind: type[MessageRow]) -> MessageRow:
         """The row at `key`. Raises MissingRow when there is none."""
-        cached: Any = self._cached
+        cached: Any = self.cached
         found: MessageRow | None = cached.get(key)
         if found is not None:
             return found
@@ -92,8 +101,8 @@ class Table:
 
     def find_bytes(self, key: bytes) -> bytes | None:
         """The row at `key` where it is plain bytes (index rows and requirements), or None."""
-        if key in self._cached:
-            return cast("bytes | None", self._cached[key])
+        if key in self.cached:
+            return cast("bytes | None", self.cached[key])
         if key in self._passing:
             return self._passing[key]
         return self.rows.get(key)
@@ -109,13 +118,22 @@ class Table:
 
     def put(self, key: bytes, row: Row) -> None:
         """This is the row at `key` from now on."""
-        self._cached[key] = row
-        self._changed[key] = None
+        self.cached[key] = row
+        self.dirty[key] = isinstance(row, bytes)
+        if key in self.beside:
+            del self.beside[key]
+
+    def put_last(self, key: bytes, row: Row) -> None:
+        """As `put`, of a row that will hardly be asked for again: it is let go once it is written."""
+        self.put(key, row)
+        self.dirty[key] = True
 
     def delete(self, key: bytes) -> None:
         """There is no row at `key` from now on."""
-        self._cached[key] = None
-        self._changed[key] = None
+        self.cached[key] = None
+        self.dirty[key] = True
+        if key in self.beside:
+            del self.beside[key]
 
     def pass_on(self, changes: Mapping[bytes, bytes | None]) -> None:
         """These are the rows there from now on; None: no row. They go through to the store and are not kept here once written.
@@ -127,7 +145,7 @@ class Table:
     @property
     def changed(self) -> bool:
         """Whether rows have changed since the last `flush`; the position alone does not count."""
-        return bool(self._changed or self._passing)
+        return bool(self.dirty or self._passing)
 
     @property
     def full(self) -> bool:
@@ -144,10 +162,10 @@ class Table:
 
     def flush(self) -> None:
         """Write every change since the last time, with the position, in one step."""
-        cached = self._cached
+        cached = self.cached
         changes: dict[bytes, bytes | None] = {}
-        for key in self._changed:
-            row = cached[key]
+        for key, let_go in self.dirty.items():
+            row = cached.pop(key) if let_go else cached[key]
             changes[key] = row if row is None or isinstance(row, bytes) else row.SerializeToString()
         passing = self._passing
         if passing:
@@ -155,15 +173,19 @@ class Table:
                 changes[key] = passing[key]
         changes[self._shard_key] = self.shard.to_bytes()
         self.rows.write(changes)
-        self._changed.clear()
+        self._written += len(changes)
+        self.dirty.clear()
         self._passing.clear()
-        if len(cached) > self._kept_rows:
+        if len(cached) > self._kept_rows or self._written > RENEWED_AFTER * self._kept_rows:
+            self._written = 0
             cached.clear()
+            self.beside.clear()
 
     def discard(self) -> None:
         """Forget every change since the last `flush`."""
-        self._cached.clear()
-        self._changed.clear()
+        self.cached.clear()
+        self.dirty.clear()
+        self.beside.clear()
         self._passing.clear()
         self.shard = self._read_shard()
 

@@ -13,12 +13,12 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from events.errors import SequenceBroken
-from projections.position import FOLDED, Taken, take
+from projections.position import FOLDED, BatchTaker, Record, Taken, take
 from projections.table import Table
 from streams.errors import LogUnavailable
 from streams.log import Follower, Log, Partition
@@ -34,6 +34,9 @@ BATCH_EVENTS: Final = 2_000
 SLICE_S: Final = 0.05
 """Where events are larger than that, so long at most: a report of what a worker holds names thousands of blobs, a tick cleans as many."""
 
+LOOKED_AFTER: Final = 64
+"""So many small events are folded between two looks at the clock."""
+
 SMALL_BATCH_EVENTS: Final = 500
 GATHER_S: Final = 0.04
 """After a batch smaller than that, so long is waited for more before the next read."""
@@ -42,20 +45,6 @@ PATIENCE_S: Final = 60.0
 """How long a read that must bring something may bring nothing."""
 
 _log = logging.getLogger("headway.catch_up")
-
-
-class EventRecord(Protocol):
-    """What is needed of a record of the event log."""
-
-    @property
-    def offset(self) -> int:
-        """Its offset."""
-        ...
-
-    @property
-    def value(self) -> bytes:
-        """The event's bytes."""
-        ...
 
 
 @dataclass(slots=True)
@@ -68,7 +57,7 @@ class Taking:
     gap_before_seq: int = 0
 
 
-def take_records(table: Table, records: Sequence[EventRecord], *, within_s: float = math.inf) -> Taking:
+def take_records(table: Table, records: Sequence[Record], *, within_s: float = math.inf) -> Taking:
     """Fold records in order and write the rows with the position, once for all of them unless they change very many rows.
 
     Stops before a gap and says so; and after `within_s`, once at least one is taken: the counts say how many were.
@@ -78,43 +67,59 @@ def take_records(table: Table, records: Sequence[EventRecord], *, within_s: floa
             before it is written; nothing of it is.
         StoreDamaged: a row cannot be read or written.
     """
-    taking, folded = Taking(), 0
-    until_s = time.monotonic() + within_s
-    for index, record in enumerate(records):
-        try:
-            taken = take(table, record.offset, record.value)
-        except Exception as error:
-            raise _stopped(table, records, index, error) from error
-        if taken is FOLDED:
-            folded += 1
-            if table.full:
-                table.flush()
-        elif taken is Taken.KNOWN:
-            taking.known += 1
-        elif taken is Taken.STALE:
-            taking.stale += 1
-        else:
-            taking.gap_before_seq = table.shard.seq + 1
-            break
-        if time.monotonic() > until_s:
-            break
-    taking.folded = folded
+    taking = Taking()
+    try:
+        _take(table, records, taking, time.monotonic() + within_s)
+    except Exception as error:
+        raise _stopped(table, records, error) from error
     if taking.folded or taking.stale:
         table.flush()
     return taking
 
 
-def _stopped(table: Table, records: Sequence[EventRecord], index: int, error: Exception) -> Exception:
+def _take(table: Table, records: Sequence[Record], taking: Taking, until_s: float) -> None:
+    taker, begin = BatchTaker(table), 0
+    while begin < len(records) and not taking.gap_before_seq:
+        folded, taken = taker.take(records, begin, min(begin + LOOKED_AFTER, len(records)))
+        begin += folded + (taken is not None)
+        taking.folded += folded + (taken is FOLDED)
+        taking.known += taken is Taken.KNOWN
+        taking.stale += taken is Taken.STALE
+        if taken is FOLDED and table.full:
+            table.flush()
+        elif taken is Taken.GAP:
+            taking.gap_before_seq = table.shard.seq + 1
+        if time.monotonic() > until_s:
+            break
+    taker.settle()
+
+
+def _stopped(table: Table, records: Sequence[Record], error: Exception) -> Exception:
     """The error to stop with, the table standing right before the record that cannot be taken: half an event is no state."""
     if isinstance(error, DecodeError) and isinstance(table.rows, Store):
         return table.rows.damage("decode a row", error)
     if isinstance(error, StoreDamaged):
         return error
+    refused = _first_refused(table, records)
+    if refused is None:
+        return error
+    at, why = refused
     table.discard()
-    for record in records[:index]:
+    for record in records[:at]:
         take(table, record.offset, record.value)
     table.flush()
-    return DamagedLog((EVENTS, table.number), records[index].offset, table.shard.seq, error)
+    return DamagedLog((EVENTS, table.number), records[at].offset, table.shard.seq, why)
+
+
+def _first_refused(table: Table, records: Sequence[Record]) -> tuple[int, Exception] | None:
+    """The index of the first record that cannot be taken, from the last `flush` on, and why; half of it may stand in the table then."""
+    table.discard()
+    for index, record in enumerate(records):
+        try:
+            take(table, record.offset, record.value)
+        except Exception as error:
+            return index, error
+    return None
 
 
 class ShardReader:

@@ -13,7 +13,7 @@ GENESIS_CHAIN = bytes(CHAIN_BYTES)
 """What stands for the chain of the record before the first."""
 
 CHAIN_TAG = bytes([15 << 3 | 2, CHAIN_BYTES])
-_SUFFIX_BYTES = len(CHAIN_TAG) + CHAIN_BYTES
+SUFFIX_BYTES = len(CHAIN_TAG) + CHAIN_BYTES
 
 
 def link(body: bytes, previous_chain: bytes) -> tuple[bytes, bytes]:
@@ -28,7 +28,7 @@ def chain_of(value: bytes) -> bytes:
     Raises:
         ChainBroken: the record does not end in a chain.
     """
-    if value[-_SUFFIX_BYTES:-CHAIN_BYTES] != CHAIN_TAG:
+    if value[-SUFFIX_BYTES:-CHAIN_BYTES] != CHAIN_TAG:
         raise ChainBroken(
             f"a record of {len(value)} bytes does not end in a chain digest, so it was not written by a decider; "
             "restore the event log from an export, or start a new log generation with 'headway import'"
@@ -42,8 +42,8 @@ def check_chain(value: bytes, previous_chain: bytes) -> bytes:
     Raises:
         ChainBroken: it does not: a record was changed, removed, added or reordered.
     """
-    due = blake2b(previous_chain + value[:-_SUFFIX_BYTES], digest_size=CHAIN_BYTES).digest()
-    if value[-_SUFFIX_BYTES:] != CHAIN_TAG + due:
+    due = blake2b(previous_chain + value[:-SUFFIX_BYTES], digest_size=CHAIN_BYTES).digest()
+    if value[-SUFFIX_BYTES:] != CHAIN_TAG + due:
         found = chain_of(value)
         raise ChainBroken(
             f"a record of {len(value)} bytes carries chain {found.hex()}, but {due.hex()} follows from the record before it "

@@ -213,7 +213,7 @@ def _operation_finished(table: Table, event: e.OperationFinished) -> None:
     _count_outcome(instance, event.outcome)
     identity = keys.number(row.operation_id)
     finished_key = table.key(keys.FINISHED, keys.named(row.instance) + keys.number(event.seq))
-    table.put(key, row)
+    table.put_last(key, row)
     table.put(finished_key, identity)
 
 

@@ -387,7 +387,7 @@ def test_the_table_keeps_no_pairs_once_they_are_written() -> None:
         assert ends.table.full == (report == 8)
     ends.table.flush()
     assert not ends.table.full
-    assert len(ends.table._cached) < 10
+    assert len(ends.table.cached) < 10
     assert len(ends.table._passing) == 0
 
 

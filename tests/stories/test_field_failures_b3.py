@@ -284,7 +284,6 @@ PHASES = ("read, nothing folded", "half folded", "folded, nothing written", "wri
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
-from projections import position
 from streams import catch_up
 from streams.log import Record
 from streams.store import Store
@@ -293,17 +292,17 @@ path, phase, batch, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(s
 records = [Record(n, 0, None, bytes.fromhex(v)) for n, v in enumerate(json.loads(sys.stdin.read()))]
 store = Store.open(path, cluster_id="c", topic_id="t")
 table = store.table(0)
-number = taken = 0
+number = 0
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-def take(table, offset, value, take=position.take):
-    global taken
-    taken += 1
-    if phase == "half folded" and number == at and taken % batch == batch // 2:
-        die()
-    return take(table, offset, value)
+class Deadly:
+    offset = at * batch + batch // 2
+    value = property(lambda self: die())
+
+if phase == "half folded":
+    records[Deadly.offset] = Deadly()
 
 def write(self, changes, write=Store.write):
     if phase == "folded, nothing written" and number == at:
@@ -312,7 +311,7 @@ def write(self, changes, write=Store.write):
     if phase == "written" and number == at:
         die()
 
-catch_up.take, Store.write = take, write
+Store.write = write
 while number * batch < len(records):
     if phase == "read, nothing folded" and number == at:
         die()

@@ -211,6 +211,7 @@ async def test_a_comparison_names_the_rows_that_differ() -> None:
 async def test_views_are_answered_between_events_that_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tick may clean thousands of pairs: a hundred of them at once would keep every request waiting for seconds."""
     monkeypatch.setattr(catch_up, "SLICE_S", 0.0)
+    monkeypatch.setattr(catch_up, "LOOKED_AFTER", 1)
     written = await Written.start()
     await written.write(100)
     answered: list[int] = []
