@@ -104,19 +104,21 @@ async def staged(
     deciders: Mapping[str, list[str]] = ALONE,
     patience: Patience | None = None,
     called: str = "demo",
+    read_side: bool = True,
 ) -> AsyncIterator[Stage]:
     """The parts of Headway, running; stopped at the end, those that read from others first.
 
     `prepare` is given the log before any part starts: topics must exist by then. On a cluster that others use too, the topics get a
     prefix of their own, which begins with what the performance is `called`. `workers` and `deciders` are the arguments of the
-    `headway` command by name; `say` is told what the supervisor has to say, and `patience` is the supervisor's.
+    `headway` command by name; `say` is told what the supervisor has to say, and `patience` is the supervisor's. Without `read_side`
+    there is no state table.
     """
     prefix = f"{called}-{secrets.token_hex(3)}." if broker.kind == "cluster" else ""
     web_port = next(free_ports(secrets.choice(WEB_PORTS)))
     environment = environment_of(home, broker, prefix, web_port)
     parts = [
         *(Part(name, arguments, environment) for name, arguments in deciders.items()),
-        Part(STATE_TABLE, ["state-table", "run"], environment),
+        *([Part(STATE_TABLE, ["state-table", "run"], environment)] if read_side else []),
         *(Part(part_of_worker(name), arguments, environment) for name, arguments in workers.items()),
     ]
     log = KafkaLog(broker.bootstrap_servers, prefix=prefix, client_id=f"headway-{called}")
