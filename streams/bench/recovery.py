@@ -96,25 +96,24 @@ async def _takeovers(
         called="bench-recovery",
         read_side=False,
     ) as stage:
-        witness, load = Witness(Fold(0)), Load(stage.log, instance=INSTANCE, run=RUN)
+        witness = Witness(Fold(0))
         watching = asyncio.create_task(witness.watch(stage.log))
         killing = Killing(stage, deciders, witness, random.Random(f"recovery {seed}"))
         try:
-            await load.connect()
-            loading = asyncio.create_task(load.at_rate(rate, LONGEST_S))
-            killed = []
-            for number in range(kills):
-                progress(f"kill {number + 1} of {kills}")
-                killed.append(await killing.kill())
-            progress("a leader that is stopped, and comes back")
-            paused = await killing.pause()
-            published = load.seen.published
-            loading.cancel()
-            await asyncio.wait([loading])
-            await _settle(load, witness, published)
-            progress("a kill with nothing to do")
-            idle = await killing.kill()
-            await load.close()
+            async with Load(stage.log, instance=INSTANCE, run=RUN) as load:
+                loading = asyncio.create_task(load.at_rate(rate, LONGEST_S))
+                killed = []
+                for number in range(kills):
+                    progress(f"kill {number + 1} of {kills}")
+                    killed.append(await killing.kill())
+                progress("a leader that is stopped, and comes back")
+                paused = await killing.pause()
+                published = load.seen.published
+                loading.cancel()
+                await asyncio.wait([loading])
+                await _settle(load, witness, published)
+                progress("a kill with nothing to do")
+                idle = await killing.kill()
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
