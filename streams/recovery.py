@@ -17,6 +17,7 @@ from events.codec import GENESIS_CHAIN, check_chain, decode_event, envelope_of
 from events.errors import ChainBroken, HeadwayError, SequenceBroken, UnknownEvent
 from events.events import LeaderElected
 from events.evolve import evolve
+from events.replaying import fold_values
 from events.state import Shard
 from streams.errors import LogUnavailable
 from streams.log import Follower, Partition, Record
@@ -67,9 +68,14 @@ class Fold:
 
     `shard` is the state, `chain` the digest of the last record, `next_offset` where the next record is expected at the earliest.
     `shard.live` is False until indexes are built by who is to decide on it; what is folded from then on keeps them up.
+
+    Args:
+        number: of the shard.
+        fused: fold what is frequent by the fused folds of `events.replaying` while it is not live, in two thirds of the time. Who
+            checks what another fold made does without: it should share no more with it than it must.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, fused: bool = True) -> None:
         self.number = number
         self.partition: Partition = (EVENTS, number)
         self.shard = Shard()
@@ -77,6 +83,7 @@ class Fold:
         self.next_offset = 0
         self.events = 0
         self.stale = 0
+        self._fused = fused
 
     def apply(self, records: Iterable[Record]) -> int:
         """Fold `records` in order; returns how many were folded (the rest was of a stale leader epoch).
@@ -84,30 +91,48 @@ class Fold:
         Raises:
             DamagedLog: one does not follow from those before it. The state is that after the last one that did.
         """
-        shard, chain, folded = self.shard, self.chain, 0
-        for record in records:
-            value = record.value
-            try:
-                chain = check_chain(value, self.chain)
-                event = decode_event(value)
-                if type(event) is LeaderElected and event.leader_epoch <= shard.leader_epoch:
-                    raise SequenceBroken(
-                        f"leader epoch {event.leader_epoch} follows {shard.leader_epoch}, but epochs only rise"
-                    )
-                evolve(shard, event)
-            except (ChainBroken, SequenceBroken, UnknownEvent) as error:
-                if not is_stale(value, shard.leader_epoch):
-                    raise DamagedLog(self.partition, record.offset, shard.seq, error) from error
-                self.stale += 1
-            except Exception as error:
-                # Its chain holds, so a decider wrote it, and still the state has no place for it.
-                raise DamagedLog(self.partition, record.offset, shard.seq, error) from error
-            else:
-                self.chain = chain
-                folded += 1
-            self.next_offset = record.offset + 1
+        taken = records if isinstance(records, list) else list(records)
+        if not taken:
+            return 0
+        before = self.shard.seq
+
+        def fold_plainly(number: int, chain: bytes) -> bytes:
+            self.chain = chain
+            if number:
+                self.next_offset = taken[number - 1].offset + 1
+            self._fold(taken[number])
+            return self.chain
+
+        if self._fused and not self.shard.live:
+            self.chain = fold_values(self.shard, [record.value for record in taken], self.chain, fold_plainly)
+        else:
+            for number in range(len(taken)):
+                fold_plainly(number, self.chain)
+        self.next_offset = taken[-1].offset + 1
+        folded = self.shard.seq - before  # each event takes the next one
         self.events += folded
         return folded
+
+    def _fold(self, record: Record) -> None:
+        """Fold a record, or count it as stale. Raises DamagedLog."""
+        shard, value = self.shard, record.value
+        try:
+            chain = check_chain(value, self.chain)
+            event = decode_event(value)
+            if type(event) is LeaderElected and event.leader_epoch <= shard.leader_epoch:
+                raise SequenceBroken(
+                    f"leader epoch {event.leader_epoch} follows {shard.leader_epoch}, but epochs only rise"
+                )
+            evolve(shard, event)
+        except (ChainBroken, SequenceBroken, UnknownEvent) as error:
+            if not is_stale(value, shard.leader_epoch):
+                raise DamagedLog(self.partition, record.offset, shard.seq, error) from error
+            self.stale += 1
+        except Exception as error:
+            # Its chain holds, so a decider wrote it, and still the state has no place for it.
+            raise DamagedLog(self.partition, record.offset, shard.seq, error) from error
+        else:
+            self.chain = chain
 
 
 def is_stale(value: bytes, leader_epoch: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from events import events as e
 from events.indexing import arm_client
 from events.reasons import ClientLeaving
-from events.state import Client, Operation, Shard
+from events.state import Client, Instance, Operation, Shard
 
 
 def _operation_joined(shard: Shard, event: e.OperationJoined) -> None:
@@ -25,8 +25,12 @@ def _operation_joined(shard: Shard, event: e.OperationJoined) -> None:
 def _client_heard(shard: Shard, event: e.ClientHeard) -> None:
     instance = shard.instances[event.instance]
     operation = instance.by_client[event.client_operation_id]
-    client = _client(operation, event.client_operation_id)
-    client.last_heard_us = max(client.last_heard_us, event.at_us)
+    hear(shard, instance, operation, _client(operation, event.client_operation_id), event.at_us)
+
+
+def hear(shard: Shard, instance: Instance, operation: Operation, client: Client, at_us: int) -> None:
+    """The client waits for the operation, as it said at this time; one that had left is back."""
+    client.last_heard_us = max(client.last_heard_us, at_us)
     if client.left:
         client.left = ClientLeaving.UNSPECIFIED
         if shard.live:

@@ -79,9 +79,12 @@ def _worker_admitted(shard: Shard, event: e.WorkerAdmitted) -> None:
 
 def _worker_reported(shard: Shard, event: e.WorkerReported) -> None:
     instance = shard.instances[event.instance]
-    worker = instance.workers[event.endpoint]
-    worker.last_seen_us = max(worker.last_seen_us, event.at_us)
-    free_kib = event.free_memory_kib
+    report(shard, instance, instance.workers[event.endpoint], event.at_us, event.free_memory_kib)
+
+
+def report(shard: Shard, instance: Instance, worker: Worker, at_us: int, free_kib: int | None) -> None:
+    """The worker was heard at this time, with so much memory free; None: it did not say (W7, W8, B5)."""
+    worker.last_seen_us = max(worker.last_seen_us, at_us)
     changed = False
     if free_kib is not None:
         changed = worker.free_memory_kib != free_kib

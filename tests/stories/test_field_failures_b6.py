@@ -82,13 +82,14 @@ class Folds:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.events = 0
-        evolve = recovery.evolve
+        apply = recovery.Fold.apply
 
-        def counting(shard, event):
-            self.events += 1
-            evolve(shard, event)
+        def counting(fold, records):
+            folded = apply(fold, records)
+            self.events += folded
+            return folded
 
-        patched.setattr(recovery, "evolve", counting)
+        patched.setattr(recovery.Fold, "apply", counting)
 
 
 def reconnected_within_a_second(workers: int, folds: Folds) -> tuple[Story, int, int]:
