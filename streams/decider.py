@@ -25,6 +25,7 @@ from streams.log import Follower, Log, Partition, Writer
 from streams.log_lines import say
 from streams.own_holders import OwnHolders
 from streams.ownership import Ownership, Role, Watch
+from streams.pacing import Pacing
 from streams.recovery import BATCH_RECORDS, Fold, fold_to_end, without_collection
 from streams.snapshots.recovering import start_of
 from streams.ticker import TICK, Schedule, Ticker, pause
@@ -290,11 +291,15 @@ class Decider:
         assert leadership is not None
         assert facts is not None
         most_facts = min(limits.first_facts, limits.most_facts)
+        pacing = Pacing(limits.gather_us, self._monotonic_us())
         while not stop.is_set():
-            found = await facts.read(max_records=most_facts, timeout_ms=limits.poll_ms, drain=True)
+            if wait_us := pacing.wait_us(self._monotonic_us()):
+                await asyncio.sleep(wait_us / 1e6)
+            found = await facts.read(max_records=most_facts, timeout_ms=limits.poll_ms, drain=not pacing.rested)
             records = found.get(self._facts_at)
             if records:
                 await leadership.decide(records)
+                pacing.spent(len(records))
                 most_facts = limits.most_facts
         return Role.STOPPED
 

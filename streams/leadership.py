@@ -56,6 +56,8 @@ class Limits:
         commit_timeout_ms: how long one transaction may take before its outcome counts as unknown.
         poll_ms: how long a read waits for facts, so also how long a stop may take.
         first_facts: the most in the first transaction after a takeover: what has waited longest is not to wait for all the others, too.
+        gather_us: the least between two transactions of few facts where they follow each other, see `streams.pacing`; 0 where a
+            transaction costs next to nothing (in memory).
     """
 
     most_facts: int = MOST_FACTS
@@ -63,6 +65,7 @@ class Limits:
     commit_timeout_ms: int = COMMIT_TIMEOUT_MS
     poll_ms: int = 200
     first_facts: int = FIRST_FACTS
+    gather_us: int = 0
 
 
 class Leadership:

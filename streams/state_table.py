@@ -38,10 +38,10 @@ LEAD_FROM: Final = 2_000
 HAND_OVER_BELOW: Final = 1_000
 """Offsets behind under which the agent may have it back (design, section 6)."""
 
-AGENT_EVENTS_PER_S: Final = 500
+AGENT_EVENTS_PER_S: Final = 100
 """A tail that is no faster goes back to the agent. An event costs an agent about twenty times the CPU it costs the reader."""
 
-READER_EVENTS_PER_S: Final = 1_000
+READER_EVENTS_PER_S: Final = 200
 """A faster tail is the reader's, also when the agent keeps up: what the agent would burn, the decider beside it needs."""
 
 RATE_OVER_S: Final = 1.0

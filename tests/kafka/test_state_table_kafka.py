@@ -217,7 +217,7 @@ async def test_a_tail_faster_than_the_agent_is_led_by_the_reader_and_handed_back
     # Faust takes up a resumed partition within its own second; what comes before that, the reader still folds.
     while int(str(state["events_by_agent"])) <= before:
         assert time.monotonic() < until_s, state
-        await shards.write(20)
+        await shards.write(2)
         state = await reached(process, shards)
     await equals_replay(process, shards)
 

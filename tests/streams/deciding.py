@@ -179,7 +179,11 @@ def decider(log: Log, shard: int = 0, *, claim: bool = True, ticks: bool = False
     limits = Limits(
         **{
             "poll_ms": 20,
-            **{name: more.pop(name) for name in ("most_facts", "first_facts", "close_at_bytes") if name in more},
+            **{
+                name: more.pop(name)
+                for name in ("most_facts", "first_facts", "close_at_bytes", "gather_us")
+                if name in more
+            },
         }
     )
     options = DeciderOptions(claim=claim, ticks=ticks, limits=limits, build="test", **more)
