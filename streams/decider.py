@@ -338,6 +338,12 @@ class Decider:
     def _move(self, to: Role, because: str) -> None:
         before = self._ownership.move(to)
         self.stats.role = to.value
+        if to is Role.LEADING:
+            self._schedule = Schedule()
+        if to in (Role.LEADING, Role.STOPPED):
+            # A new leader's first tick is due at once. Where nothing else comes it is also what answers the long poll that the facts were
+            # waiting in, before which those that wait already could not be read.
+            self._ticker.look()
         say(
             _log,
             logging.WARNING if to is Role.FENCED else logging.INFO,

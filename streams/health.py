@@ -9,11 +9,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Protocol
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from streams.errors import StreamError
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 LOOPBACK = "127.0.0.1"
 
@@ -147,8 +148,11 @@ class HealthEndpoint:
     """
 
     def __init__(self, stats: Sequence[Stats], port: int) -> None:
-        self._stats = stats
+        from aiohttp import web  # a quarter of the time in which a decider starts, and most serve nothing
+
+        self._stats, self._answer = stats, web.json_response
         self.port = port
+        self._site = web.TCPSite
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/stats", self._show)
@@ -161,7 +165,7 @@ class HealthEndpoint:
             PortTaken: the port cannot be bound.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, LOOPBACK, self.port)
+        site = self._site(self._runner, LOOPBACK, self.port)
         try:
             await site.start()
         except OSError as error:
@@ -176,7 +180,7 @@ class HealthEndpoint:
     async def _healthz(self, request: web.Request) -> web.Response:
         roles = {str(stats.shard): stats.role for stats in self._stats}
         well = all(stats.well for stats in self._stats)
-        return web.json_response({"ok": well, "roles": roles}, status=200 if well else 503)
+        return self._answer({"ok": well, "roles": roles}, status=200 if well else 503)
 
     async def _show(self, request: web.Request) -> web.Response:
-        return web.json_response({"shards": [stats.as_dict() for stats in self._stats]})
+        return self._answer({"shards": [stats.as_dict() for stats in self._stats]})

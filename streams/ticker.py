@@ -65,6 +65,11 @@ class Ticker:
         self._wanted, self._published, self._monotonic_us = wanted, published, monotonic_us
         self.ticks = 0
         self.failures = 0
+        self._asked = asyncio.Event()
+
+    def look(self) -> None:
+        """Ask at once whether a tick is wanted."""
+        self._asked.set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Ticks until `stop`. A tick that cannot be published is counted and said once, and the next one is tried."""
@@ -86,7 +91,8 @@ class Ticker:
                     if failing:
                         say(_log, logging.INFO, "ticks again", shard=self._shard, failures=self.failures)
                     failing = False
-            await pause(stop, _LOOK_S)
+            await pause(self._asked, _LOOK_S)
+            self._asked.clear()
 
 
 async def pause(stop: asyncio.Event, seconds: float) -> bool:

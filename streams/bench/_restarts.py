@@ -39,6 +39,10 @@ WORKERS: Final = 64
 SLOTS: Final = 64
 IN_FLIGHT: Final = 600
 LEFT_QUEUED: Final = 2_000
+FACT_US: Final = 333
+"""Between two facts: three of them are a life cycle, of which there are then a thousand a second. Finished operations stay in the state for
+a minute (`retain_completed_for_s`), so that it holds 60,000 of them."""
+
 AT_ONCE: Final = 20_000
 """Event records in one transaction of the history."""
 
@@ -48,7 +52,7 @@ READY_WITHIN_S: Final = 120.0
 class History:
     """A shard that is decided on in memory, with the records that are not written yet."""
 
-    def __init__(self, ids: Mapping[str, Any]) -> None:
+    def __init__(self, ids: Mapping[str, Any], began_at_us: int) -> None:
         self.shard = Shard()
         self.facts: list[Outgoing] = []
         self.events: list[Outgoing] = []
@@ -56,7 +60,7 @@ class History:
         self._encode = EventEncoder().encode
         self._requirements = canonical_requirements([("cpu_millis", "1000")])
         self._running: deque[OperationDispatched] = deque()
-        self._now_us = time.time_ns() // 1000
+        self._now_us = began_at_us
         build_indexes(self.shard)
         self._add(elect(self.shard, leader_epoch=1, build="bench", **ids))
         self._take(Configured(INSTANCE, canonical_config(SimpleScheduler(kind="simple"))))
@@ -78,7 +82,7 @@ class History:
         self._take(ActionQueued(INSTANCE, f"past-{self.shard.position}", self._requirements))
 
     def _take(self, fact: Fact) -> None:
-        self._now_us += 20
+        self._now_us += FACT_US
         self.facts.append(Outgoing(encode_fact(fact)))
         self._add(decide(self.shard, fact, offset=self.shard.position + 1, append_us=self._now_us))
 
@@ -93,7 +97,8 @@ class History:
 async def write_history(log: Log, shard: int, events: int) -> int:
     """Fill an empty shard with at least so many events; returns how many they are."""
     with without_collection():
-        history = History(await identity(log))
+        # It ends about now: a decider that comes does not wait for its clock to be reached.
+        history = History(await identity(log), time.time_ns() // 1000 - events * FACT_US)
         writer = await log.open(transactional_id(shard))
         try:
             while history.shard.seq < events:

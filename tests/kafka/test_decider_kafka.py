@@ -168,6 +168,41 @@ async def test_a_kill_in_a_burst_is_taken_over_without_a_gap_a_loss_or_a_double(
     assert [process.returncode for process in site.processes] == [-signal.SIGKILL, 0, 0]
 
 
+async def test_a_leader_that_was_stopped_in_a_burst_is_fenced_when_it_comes_back_and_takes_over_in_its_turn(
+    site: Site,
+) -> None:
+    await site.put(configured(), connected("w1", 2_000_000_000))
+    first = await site.start("--shard", "0", "--claim")
+    await site.said(0, "opening to leading")
+    second = await site.start("--shard", "0", "--rank", "1")
+    await site.said(1, "started")
+
+    async def burst(name: str) -> None:
+        for batch in range(20):
+            await site.put(*(queued(f"{name}{batch}-{number}") for number in range(50)))
+            published.append(batch)
+
+    published: list[int] = []
+    bursting = asyncio.create_task(burst("a"))
+    await until(lambda: len(published) > 5)
+    first.send_signal(signal.SIGSTOP)
+    await site.said(1, "opening to leading")
+    await bursting
+    await site.all_decided()
+    first.send_signal(signal.SIGCONT)
+    await site.said(0, "fenced to following")
+    bursting = asyncio.create_task(burst("b"))
+    await until(lambda: len(published) > 25)
+    second.send_signal(signal.SIGKILL)
+    await until(lambda: site.lines(0).count("opening to leading") == 2, "the one that was stopped leads again")
+    await bursting
+    await site.all_decided()
+    await site.stop()
+    events = await site.check()
+    assert [event.leader_epoch for event in events_of(events, e.LeaderElected)] == [1, 2, 3]
+    assert len(events_of(events, e.OperationQueued)) == len(events_of(events, e.OperationDispatched)) == 2000
+
+
 async def test_a_lone_decider_that_is_killed_and_restarted_goes_on_where_it_was(site: Site) -> None:
     await site.put(configured(), connected("w1", 2_000_000_000))
     for number in range(3):

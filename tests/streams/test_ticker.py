@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from events.codec import decode_fact
 from events.facts import Tick
+from streams import ticker as ticker_module
 from streams.ticker import TICK, Schedule, Ticker
 from streams.topics import FACTS
 from tests.streams.deciding import Cluster, until
@@ -35,6 +38,27 @@ def test_missed_ticks_are_skipped() -> None:
     assert schedule.due(10_000_000)
     assert not schedule.due(10_000_001)
     assert schedule.due(10_500_000)
+
+
+async def test_it_looks_at_once_when_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticker_module, "_LOOK_S", 3_600.0)
+    cluster = await Cluster.start()
+    stop, wanted = asyncio.Event(), []
+    ticker = Ticker(
+        cluster.log,
+        0,
+        wanted=lambda _: bool(wanted) and wanted.pop(),
+        published=lambda _: None,
+        monotonic_us=lambda: 42,
+    )
+    running = asyncio.create_task(ticker.run(stop))
+    for count in (1, 2):
+        wanted.append(True)
+        ticker.look()
+        await until(lambda count=count: ticker.ticks == count)
+    stop.set()
+    ticker.look()
+    await asyncio.wait_for(running, 5)
 
 
 async def test_it_ticks_when_wanted_and_goes_on_after_an_outage() -> None:
