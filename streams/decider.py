@@ -307,13 +307,14 @@ class Decider:
 
     async def _warm(self, *, to_end: bool = True) -> tuple[Fold, Follower]:
         """The fold and its follower, made when there are none; folded to the end when asked to."""
-        if self._fold is None or self._events is None:
-            self._fold = fold = await start_of(self._log, self.shard, dropped=self.stats.snapshots_dropped)
-            self.stats.snapshot_seq = fold.shard.seq
-            self._events = await self._log.follow({self._events_at: fold.next_offset or None})
-        if to_end:
-            with without_collection():
+        with without_collection():
+            if self._fold is None or self._events is None:
+                self._fold = fold = await start_of(self._log, self.shard, dropped=self.stats.snapshots_dropped)
+                self.stats.snapshot_seq = fold.shard.seq
+                self._events = await self._log.follow({self._events_at: fold.next_offset or None})
+            if to_end:
                 await fold_to_end(self._fold, self._events, monotonic_us=self._monotonic_us)
+        if to_end:
             self._note_fold(self._fold)
             await self._holders.want(prefers(self._fold.shard))
         return self._fold, self._events

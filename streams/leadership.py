@@ -282,11 +282,11 @@ class Leadership:
             Fenced: another leader wrote in the meantime.
         """
         self._holders.discard()
-        fold = await start_of(self._log, self.number, dropped=self._stats.snapshots_dropped)
-        self._events.seek(fold.partition, fold.next_offset or await self._events.beginning_offset(fold.partition))
-        self._events.resume(fold.partition)
-        self.shard = fold.shard
         with without_collection():
+            fold = await start_of(self._log, self.number, dropped=self._stats.snapshots_dropped)
+            self._events.seek(fold.partition, fold.next_offset or await self._events.beginning_offset(fold.partition))
+            self._events.resume(fold.partition)
+            self.shard = fold.shard
             await fold_to_seq(fold, self._events, self._seq, monotonic_us=self._monotonic_us)
             if fold.chain != self._chain:
                 raise Fenced(transactional_id(self.number))

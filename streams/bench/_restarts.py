@@ -19,7 +19,7 @@ from events.codec import GENESIS_CHAIN, EventEncoder, canonical_requirements, en
 from events.config import SimpleScheduler, canonical_config
 from events.decide import decide, elect
 from events.events import Event, OperationDispatched
-from events.facts import ActionFinished, ActionQueued, Configured, DispatchAccepted, Fact, WorkerConnected
+from events.facts import ActionFinished, ActionQueued, Configured, DispatchAccepted, Fact, Tick, WorkerConnected
 from events.indexing import build_indexes
 from events.reasons import RunResult
 from events.state import Shard
@@ -32,6 +32,7 @@ from streams.snapshots.reading import identity
 from streams.snapshots.recovering import start_of
 from streams.snapshots.taking import take
 from streams.supervisor import HEADWAY
+from streams.ticker import INTERVAL_US
 from streams.topics import EVENTS, FACTS
 
 INSTANCE: Final = "past"
@@ -60,7 +61,7 @@ class History:
         self._encode = EventEncoder().encode
         self._requirements = canonical_requirements([("cpu_millis", "1000")])
         self._running: deque[OperationDispatched] = deque()
-        self._now_us = began_at_us
+        self._now_us = self._tick_at_us = began_at_us
         build_indexes(self.shard)
         self._add(elect(self.shard, leader_epoch=1, build="bench", **ids))
         self._take(Configured(INSTANCE, canonical_config(SimpleScheduler(kind="simple"))))
@@ -78,7 +79,10 @@ class History:
         self.queue()
 
     def queue(self) -> None:
-        """One action more."""
+        """One action more, and a tick when one is due."""
+        if self._now_us >= self._tick_at_us:
+            self._tick_at_us = self._now_us + INTERVAL_US
+            self._take(Tick())
         self._take(ActionQueued(INSTANCE, f"past-{self.shard.position}", self._requirements))
 
     def _take(self, fact: Fact) -> None:
