@@ -147,17 +147,11 @@ class KafkaLog:
         if not records:
             return []
         await self._topics.check([partition])
-        state = await self._topics.state(partition[0])
-        try:
-            check(partition, state, records)
-        except Refused:
-            # The limit may have been raised since it was read; that is worth one question in this rare case.
-            state = await self._topics.state(partition[0], fresh=True)
-            check(partition, state, records)
         producer = await self._publishing()
+        batches = await self._weighed(producer, partition, records)
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                offsets = await self._send(producer, self._target(partition), state, records)
+                offsets = await self._send(producer, self._target(partition), records, batches)
         except REFUSALS as error:
             # The sequence numbers of the refused batch are spent; a producer without a transactional id can be replaced.
             self._retire(producer, gently=True)
@@ -171,11 +165,32 @@ class KafkaLog:
             raise self._in_doubt(partition, "the broker had it already and no longer knows where")
         return offsets
 
+    async def _weighed(
+        self, producer: AIOKafkaProducer, partition: Partition, records: Sequence[Outgoing]
+    ) -> list[Any]:
+        """Many records as batches, a few as none; each of them the topic takes. Raises Refused."""
+        timestamp_ms = time.time_ns() // 1_000_000
+
+        def weigh(state: TopicState) -> list[Any]:
+            if len(records) > _SINGLY:
+                return build_batches(producer.create_batch, partition, state, records, timestamp_ms)
+            check(partition, state, records)
+            return []
+
+        state = await self._topics.state(partition[0])
+        try:
+            return weigh(state)
+        except Refused:
+            # The limit may have been raised since it was read; that is worth one question in this rare case.
+            state = await self._topics.state(partition[0], fresh=True)
+            return weigh(state)
+
     async def _send(
-        self, producer: AIOKafkaProducer, target: TopicPartition, state: TopicState, records: Sequence[Outgoing]
+        self, producer: AIOKafkaProducer, target: TopicPartition, records: Sequence[Outgoing], batches: Sequence[Any]
     ) -> list[int]:
+        """Send the records in `batches`, or one by one where there are none; returns their offsets."""
         await know_partition(producer, target)
-        if len(records) <= _SINGLY:
+        if not batches:
             singles = [
                 await producer.send(
                     target.topic, value, key=key, partition=target.partition, headers=list(headers) if headers else None
@@ -183,9 +198,8 @@ class KafkaLog:
                 for value, key, headers in records
             ]
             return [written.offset for written in await asyncio.gather(*singles)]
-        timestamp_ms = time.time_ns() // 1_000_000
         sent: list[tuple[int, Any]] = []
-        for batch in build_batches(producer.create_batch, state, records, timestamp_ms):
+        for batch in batches:
             future = await producer.send_batch(batch, target.topic, partition=target.partition)
             sent.append((batch.record_count(), future))
         offsets: list[int] = []

@@ -2,7 +2,7 @@
 
 Steps of an append, and what is in the log if the process dies, or the broker is lost, right after each:
 
-    1. check sizes, build batches        nothing
+    1. build batches, check sizes        nothing
     2. begin, send all batches           an open transaction, invisible; the next `open` of the id, or the timeout, aborts it
     3. await every acknowledgement       the same
     4. ask for the commit                either everything or nothing; who opens the id next finds it decided
@@ -32,7 +32,7 @@ from streams.aiokafka_internals import (
     stop,
 )
 from streams.errors import Closed, Fenced, OutcomeUnknown, Refused
-from streams.kafka_batches import REFUSALS, build_batches, check, refused
+from streams.kafka_batches import REFUSALS, build_batches, refused
 from streams.kafka_topics import KafkaTopics
 from streams.log import Outgoing, Partition
 
@@ -106,14 +106,14 @@ class KafkaWriter:
             if not records:
                 continue
             await self._topics.check([partition])
-            state = await self._topics.state(partition[0])
+            state, create = await self._topics.state(partition[0]), self._producer.create_batch
             try:
-                check(partition, state, records)
+                closed = build_batches(create, partition, state, records, timestamp_ms)
             except Refused:
                 # The limit may have been raised since it was read; that is worth one question in this rare case.
                 state = await self._topics.state(partition[0], fresh=True)
-                check(partition, state, records)
-            built.append((partition, build_batches(self._producer.create_batch, state, records, timestamp_ms)))
+                closed = build_batches(create, partition, state, records, timestamp_ms)
+            built.append((partition, closed))
         return built
 
     async def _transact(self, built: list[tuple[Partition, list[Any]]]) -> None:

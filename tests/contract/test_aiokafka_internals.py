@@ -42,6 +42,14 @@ def test_lean_records_replace_the_one_method_that_makes_consumer_records() -> No
     assert assigned == ["self._records = collections.OrderedDict()"]
 
 
+def test_a_batch_counts_its_records_and_gives_them_to_a_builder_that_takes_them_in_this_order() -> None:
+    source = inspect.getsource(message_accumulator.BatchBuilder)
+    assert "self._builder.append(" in source
+    assert "return self._relative_offset" in source
+    taken = list(inspect.signature(_DefaultRecordBatchBuilderPy.append).parameters)
+    assert taken[:6] == ["self", "offset", "timestamp", "key", "value", "headers"]
+
+
 def test_sequence_numbers_and_failures_are_where_we_look_for_them() -> None:
     manager = transaction_manager.TransactionManager
     assert "self._sequence_numbers[tp]" in inspect.getsource(manager.sequence_number)
