@@ -77,47 +77,130 @@ class _AnyNames(_memory_records._MemoryRecordsPy):
         return _AnyNamesBatch(batch)
 
 
-def _every_record(records: Any) -> Iterator[Record]:
-    """The records of a fetch, also where a header's name is no UTF-8.
+def _every_record(records: Any) -> Iterator[list[Record]]:
+    """The records of a fetch, a list for each batch, also where a header's name is no UTF-8.
 
     Kafka takes any bytes as a name and aiokafka fails on it, at each new try again: one such fact would stop its shard for ever.
     """
     try:
         yield from records._unpack_records()
     except UnicodeDecodeError:
-        records._records = _AnyNames(records._records.raw)
+        records._records = _Wholes(_AnyNames(records._records.raw))
         yield from records._unpack_records()  # it leaves out what lies before `next_fetch_offset`
 
 
-class _LeanResults(OrderedDict[TopicPartition, Any]):
-    """The fetcher's table of fetched records, which makes each of them a `Record` instead of a ConsumerRecord.
+class _Whole:
+    """A batch that is iterated as one: the fetcher judges whole batches, and a step of its iterators costs more than a record does."""
 
-    A frozen dataclass of eleven fields costs more than decoding the record does; replacing the one method that makes it,
-    on the instance, halves the time of a replay. Every PartitionRecords passes here before its first record is decoded.
+    __slots__ = ("_batch", "offset")
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+        self.offset = batch.next_offset - 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    def __iter__(self) -> Iterator[_Whole]:
+        yield self
+
+    def records(self, start: int) -> list[Record]:
+        """What it holds from offset `start` on."""
+        found = [
+            _new(
+                Record,
+                (
+                    raw.offset,
+                    raw.timestamp * 1000,
+                    raw.key,
+                    raw.value or b"",
+                    # A header may have a null value, which no reader here expects: one would stop every decider that reads it.
+                    tuple([(name, content or b"") for name, content in headers]) if (headers := raw.headers) else (),
+                ),
+            )
+            for raw in self._batch
+        ]
+        # A fetch begins with the batch that holds the offset that was asked for.
+        return found if found and found[0].offset >= start else [record for record in found if record.offset >= start]
+
+
+class _Wholes:
+    """The batches of one fetch, each to be iterated as one, but for those that hold the end of a transaction."""
+
+    __slots__ = ("_batches",)
+
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batches, name)
+
+    def next_batch(self) -> Any:
+        batch = self._batches.next_batch()
+        return batch if batch.is_control_batch else _Whole(batch)
+
+
+class _LeanFetch:
+    """Hands out one fetch in lists of `Record`s: what `FetchResult.getall` does, a batch at a time."""
+
+    __slots__ = ("_after", "_error", "_left", "_result")
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+        self._left: list[Record] = []  # unpacked and not handed out; behind them the log goes on at `_after`
+        self._after = 0
+        self._error: Exception | None = None
+        records = result._partition_records
+        records._records = _Wholes(records._records)
+        records._consumer_record = lambda _partition, whole: whole.records(records.next_fetch_offset)
+        records._records_iterator = _every_record(records)
+
+    def getall(self, max_records: int | None = None) -> list[Record]:
+        """The next records, at most so many."""
+        result = self._result
+        if not result.check_assignment(result._topic_partition) or not result.has_more():
+            return []
+        if self._error is not None:
+            raise self._error
+        records = result._partition_records
+        found, self._left = self._left, []
+        if found:
+            records.next_fetch_offset = self._after
+        while max_records is None or len(found) < max_records:
+            try:
+                more = next(records, None)
+            except Exception as error:
+                if not found:
+                    raise
+                self._error = error  # of what lies behind these
+                break
+            if more is None:
+                result._update_position()
+                result._partition_records = None
+                return found
+            found = found + more if found else more
+        if max_records is not None and len(found) > max_records:
+            self._left, self._after = found[max_records:], records.next_fetch_offset
+            del found[max_records:]
+            records.next_fetch_offset = found[-1].offset + 1
+        result._update_position()
+        return found
+
+
+class _LeanResults(OrderedDict[TopicPartition, Any]):
+    """The fetcher's table of fetched records, which makes `Record`s of them instead of ConsumerRecords, a batch at a time.
+
+    A frozen dataclass of eleven fields and five frames of iterators cost five times what decoding a record does. Every fetch passes here
+    before its first record is decoded.
     """
 
     def __setitem__(self, partition: TopicPartition, result: Any) -> None:
         if type(result) is _fetcher.FetchResult:
-            records = result._partition_records
-            records._consumer_record = _record
-            records._records_iterator = _every_record(records)
+            result.getall = _LeanFetch(result).getall
         super().__setitem__(partition, result)
 
 
 _new = tuple.__new__  # what Record(...) calls, without the Python frame in between: a sixth of a replay
-
-
-def _record(_partition: TopicPartition, raw: Any) -> Record:
-    value, headers = raw.value, raw.headers
-    fields = (
-        raw.offset,
-        raw.timestamp * 1000,
-        raw.key,
-        b"" if value is None else value,
-        # A header may have a null value, which no reader here expects: one such record would stop every decider that reads it.
-        tuple([(name, b"" if content is None else content) for name, content in headers]) if headers else (),
-    )
-    return _new(Record, fields)
 
 
 def make_lean(consumer: AIOKafkaConsumer) -> None:
