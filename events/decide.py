@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from events import events as e
 from events import facts as f
-from events.deciding import admission, answers, clients, fleet, instances, locality, reporting, stable
+from events.deciding import admission, answers, clients, fleet, instances, locality, reporting, snapshots, stable
 from events.deciding.placing import place
 from events.deciding.step import Step
 from events.deciding.timing import fire_due, note_silence
@@ -130,5 +130,6 @@ RULES: dict[type, Callable[[Step, Any], None]] = {
     f.PeerFetchFailed: locality.note_failed_fetch,
     f.BlobsStable: stable.announce,
     f.BlobsStableAcknowledged: stable.acknowledge,
+    f.StateDigested: snapshots.compare_digest,
     f.Unreadable: _reject_unreadable,
 }

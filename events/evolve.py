@@ -14,6 +14,7 @@ from events.evolving.holds import HOLDS_FOLDS
 from events.evolving.locality import LOCALITY_FOLDS
 from events.evolving.operations import OPERATIONS_FOLDS
 from events.evolving.shard import SHARD_FOLDS
+from events.evolving.snapshots import SNAPSHOTS_FOLDS
 from events.evolving.waiting import WAITING_FOLDS
 from events.evolving.workers import WORKERS_FOLDS
 from events.state import Shard
@@ -43,4 +44,5 @@ HANDLERS: dict[type, Callable[[Shard, Any], None]] = {
     **WORKERS_FOLDS,
     **HOLDS_FOLDS,
     **LOCALITY_FOLDS,
+    **SNAPSHOTS_FOLDS,
 }

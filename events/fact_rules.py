@@ -14,7 +14,7 @@ from events import facts
 from events.errors import InvalidFact
 from events.facts import Fact
 from events.payloads import MAX_DIGESTS, NO_NAME_TWICE, Command, command_of, digests_of, requirements_of
-from events.reasons import CacheAnswer, FetchFailure, Outcome, RejectReason, RunResult, UpstreamState
+from events.reasons import CacheAnswer, DigestRole, FetchFailure, Outcome, RejectReason, RunResult, UpstreamState
 from events.values import U63_MAX, Digest, Properties, ResourceHint, Usage
 
 MAX_NAME_CHARS = 256
@@ -30,6 +30,7 @@ MAX_ARGUMENTS = 16_384
 MAX_VARIABLES = 4096
 MAX_CONFIG_CHARS = 256 * 1024
 MIN_HASH_BYTES, MAX_HASH_BYTES = 20, 64
+STATE_DIGEST_BYTES = 16
 MAX_DURATION_US = 10 * 365 * 24 * 3600 * 1_000_000
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -218,6 +219,7 @@ DIGESTS_RULE = Rule(f"at most {MAX_DIGESTS} digests, each with {DIGEST_RULE.text
 SOME_DIGESTS_RULE = Rule(f"1 to {MAX_DIGESTS} digests, each with {DIGEST_RULE.text}", _some_digests_fault)
 STORE_RULE = Rule('"" (content) or "ac" (the action cache)', lambda value: None if value in ("", "ac") else ("", value))
 URL_RULE = Rule("empty, or http://host:port without white space", _url_fault)
+STATE_DIGEST_RULE = _text(STATE_DIGEST_BYTES, STATE_DIGEST_BYTES, f"{STATE_DIGEST_BYTES} bytes")
 U32_RULE = _number(0, U32_MAX, "a whole number from 0 to 2^32-1")
 REQUIREMENTS_RULE = Rule(
     f"at most {MAX_REQUIREMENTS}, sorted by name, {NO_NAME_TWICE}, names of 1 to {MAX_NAME_CHARS} and values of at most "
@@ -351,6 +353,14 @@ RULES: dict[type, dict[str, Rule]] = {
         "digests": SOME_DIGESTS_RULE,
     },
     facts.BlobsStableAcknowledged: {**_OF_WORKER, "chunk_seq": ID_RULE},
+    facts.StateDigested: {
+        "seq": ID_RULE,
+        "state_digest": STATE_DIGEST_RULE,
+        "format": U32_RULE,
+        "next_fact_offset": OFFSET_RULE,
+        "by": ENDPOINT_RULE,
+        "role": _one_of(DigestRole),
+    },
 }
 """The rules of each kind of fact, by field; a field that is not here has none beyond its type."""
 

@@ -7,7 +7,16 @@ the core interns the first and never looks into the others.
 
 from dataclasses import dataclass
 
-from events.reasons import CacheAnswer, DeclineReason, FetchFailure, Outcome, RejectReason, RunResult, UpstreamState
+from events.reasons import (
+    CacheAnswer,
+    DeclineReason,
+    DigestRole,
+    FetchFailure,
+    Outcome,
+    RejectReason,
+    RunResult,
+    UpstreamState,
+)
 from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, ResourceHint, Usage
 
 
@@ -286,6 +295,18 @@ class BlobsStableAcknowledged:
 
 
 @dataclass(slots=True)
+class StateDigested:
+    """A follower has digested the state of the shard after event `seq` (events/snapshot); `by` names it."""
+
+    seq: int
+    state_digest: bytes
+    format: int  # of what was digested
+    next_fact_offset: int  # the first fact that those events do not answer
+    by: str
+    role: DigestRole
+
+
+@dataclass(slots=True)
 class Unreadable:
     """What the edge makes of a record that is no valid fact, so that it too yields an event. Not in the wire contract."""
 
@@ -325,6 +346,7 @@ Fact = (
     | PeerFetchFailed
     | BlobsStable
     | BlobsStableAcknowledged
+    | StateDigested
     | Unreadable
 )
 

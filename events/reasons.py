@@ -33,6 +33,11 @@ class IgnoreReason(IntEnum):
     STALE_EPOCH = 17
     TRANSIENT_FAILURE = 18
     UNKNOWN_ENDPOINT = 19
+    DIGEST_AHEAD = 20
+    DIGEST_STALE = 21
+    DIGEST_REPEATED = 22
+    DIGEST_FORMAT = 23
+    DIGEST_DIVERGED = 24
 
 
 class RejectReason(IntEnum):
@@ -227,6 +232,14 @@ class WipeCause(IntEnum):
     EPOCH_CHANGED = 1
     NO_EPOCH = 2
     DISCONNECTED = 3
+
+
+class DigestRole(IntEnum):
+    """What a follower digested."""
+
+    UNSPECIFIED = 0
+    WRITTEN = 1
+    VERIFIED = 2
 
 
 class SweepCause(IntEnum):

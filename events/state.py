@@ -13,7 +13,7 @@ from events.config import DEFAULT_CONFIG, Decorator, SchedulerConfig, SimpleSche
 from events.config.hold import DEFAULT_LAST_RUNS
 from events.durations import Durations
 from events.fitting import Demand
-from events.reasons import ClientLeaving, Outcome
+from events.reasons import ClientLeaving, DigestRole, Outcome
 from events.values import NO_DIGEST, Digest, Properties, QueueOrder
 
 PRIORITY_MAX = 2**31 - 1
@@ -292,6 +292,38 @@ class Instance:
     census: Any = None  # events.deciding.candidates.Census of the last choice for a hold; derived
 
 
+class DigestReport(NamedTuple):
+    """The first report of a state's digest; later ones are compared with it."""
+
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    by: str
+    role: DigestRole
+    agreed: bool | None = None  # whether another fold has the same; None: nobody else has said yet
+
+
+class Checkpoint(NamedTuple):
+    """The newest state that two folds agree on."""
+
+    seq: int
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    written_by: str
+    verified_by: str
+    at_us: int
+
+
+class Divergence(NamedTuple):
+    """The last state that two folds differed in."""
+
+    seq: int
+    by: str
+    other_by: str
+    at_us: int
+
+
 @dataclass(slots=True, eq=False)
 class Shard:
     """The whole state of one shard."""
@@ -313,6 +345,11 @@ class Shard:
     parked_keys: dict[str, None] = field(default_factory=dict)
     ignored: Counter[int] = field(default_factory=Counter)  # by IgnoreReason
     rejected: Counter[int] = field(default_factory=Counter)  # by RejectReason
+    digests: dict[int, DigestReport] = field(
+        default_factory=dict
+    )  # by the seq of the state, those of the newest states
+    checkpoint: Checkpoint | None = None
+    divergence: Divergence | None = None
     timers: list[tuple[int, int, str, str, int]] = field(default_factory=list)  # heap; see deciding/timing.py
     timers_kept: int = 0  # size of the heap at which those that no longer stand are thrown out
     live: bool = False  # indexes are built and kept up

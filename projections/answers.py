@@ -33,9 +33,11 @@ from proto.gen.headway.v1.rows_pb2 import (
     STAGE_FINISHED,
     STAGE_FORWARDED,
     STAGE_QUEUED,
+    CheckpointRow,
     ClientRow,
     CounterRow,
     DispatchRow,
+    DivergenceRow,
     InstanceRow,
     OperationRow,
 )
@@ -279,11 +281,32 @@ def state(table: Table) -> dict[str, Any]:
         "stale_events": row.stale_events,
         "silences": row.silences,
         "silent_us": row.silent_us,
+        "checkpoint": _checkpoint(row.checkpoint),
+        "divergence": _divergence(row.divergence),
         **sums,
         "ignored": _counters(table, b"i", IgnoreReason),
         "rejected": _counters(table, b"r", RejectReason),
         "parked_keys": [key[5:].decode() for key, _ in table.scan(table.key(keys.PARKED))],
     }
+
+
+def _checkpoint(row: CheckpointRow | None) -> dict[str, Any] | None:
+    """The newest state that two folds of the log agree on."""
+    if row is None:
+        return None
+    return {
+        "seq": row.seq,
+        "state_digest": row.state_digest.hex(),
+        "next_fact_offset": row.next_fact_offset,
+        "written_by": row.written_by,
+        "verified_by": row.verified_by,
+        "at_us": row.at_us,
+    }
+
+
+def _divergence(row: DivergenceRow | None) -> dict[str, Any] | None:
+    """The last state that two folds of the log differed in."""
+    return None if row is None else {"seq": row.seq, "by": row.by, "other_by": row.other_by, "at_us": row.at_us}
 
 
 def _counters(table: Table, letter: bytes, reasons: type[IgnoreReason] | type[RejectReason]) -> dict[str, int]:

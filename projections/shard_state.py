@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from proto.gen.headway.v1.rows_pb2 import ShardRow
+from proto.gen.headway.v1.rows_pb2 import CheckpointRow, DivergenceRow, ShardRow
 
 
 @dataclass(slots=True)
@@ -34,6 +34,8 @@ class ShardState:
     recovering: bool = False
     recovered_at_us: int = 0
     unconfirmed: int = 0
+    checkpoint: CheckpointRow | None = None
+    divergence: DivergenceRow | None = None
 
     @classmethod
     def of_bytes(cls, stored: bytes | None) -> ShardState:
@@ -41,7 +43,11 @@ class ShardState:
         if stored is None:
             return cls()
         row = ShardRow.FromString(stored)
-        return cls(*[getattr(row, name) for name in _NAMES])
+        values = {name: getattr(row, name) for name in _NAMES}
+        for name in _PARTS:
+            if not row.HasField(name):
+                values[name] = None
+        return cls(**values)
 
     def to_bytes(self) -> bytes:
         """The row to store."""
@@ -49,3 +55,4 @@ class ShardState:
 
 
 _NAMES = tuple(field.name for field in fields(ShardState))
+_PARTS = ("checkpoint", "divergence")

@@ -28,7 +28,7 @@ from google.protobuf.message import DecodeError
 from projections.table import Table
 from streams.errors import StreamError
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Raised whenever rows.proto, the keys or the fold change: rows of another format are dropped and folded again."""
 
 FILTER_BITS: Final = 10

@@ -49,6 +49,7 @@ from events.events.shard import (
     RequirementDefined,
     Ticked,
 )
+from events.events.snapshots import CheckpointDiverged, Checkpointed, StateDigestNoted
 from events.events.waiting import (
     CacheAnswered,
     CacheLookupRequested,
@@ -121,6 +122,9 @@ Event = (
     | EndpointConfirmed
     | EndpointSwept
     | WorkerFlapping
+    | StateDigestNoted
+    | Checkpointed
+    | CheckpointDiverged
 )
 
 EVENT_KINDS: dict[str, type] = {kind.__name__: kind for kind in Event.__args__}
@@ -134,6 +138,8 @@ __all__ = [
     "BlobsStableAcknowledged",
     "CacheAnswered",
     "CacheLookupRequested",
+    "CheckpointDiverged",
+    "Checkpointed",
     "ClientHeard",
     "ClientLeft",
     "Configured",
@@ -171,6 +177,7 @@ __all__ = [
     "RecoveryCompleted",
     "RequirementDefined",
     "StableChunksDropped",
+    "StateDigestNoted",
     "Ticked",
     "UpstreamReported",
     "WorkerAdmitted",

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 from events import facts
 from events.facts import Fact
 from events.payloads import canonical_requirements, command_bytes, digests_bytes
-from events.reasons import CacheAnswer, DeclineReason, FetchFailure, Outcome, RunResult, UpstreamState
+from events.reasons import CacheAnswer, DeclineReason, DigestRole, FetchFailure, Outcome, RunResult, UpstreamState
 from events.values import NO_DIGEST, NO_USAGE, Digest, Properties, ResourceHint, Usage
 
 DEFAULT_INSTANCE = "main"
@@ -30,6 +30,13 @@ def digest_from_text(value: object) -> Digest:
     if found is None or len(found[1]) % 2:
         raise ValueError("a text <hex>/<size>, such as e3b0c44298fc…/1024")
     return Digest(bytes.fromhex(found[1]), int(found[2]))
+
+
+def _bytes_from_hex(value: object) -> bytes:
+    try:
+        return bytes.fromhex(value) if isinstance(value, str) else b""
+    except ValueError as error:
+        raise ValueError("hexadecimal digits") from error
 
 
 def _enum_from_name(kind: type[IntEnum]) -> PlainValidator:
@@ -387,7 +394,23 @@ class BlobsStableAcknowledgedForm(_ConnectionForm):
     chunk_seq: int
 
 
-FORMS: dict[str, type[FactForm | TickForm | KeyReleasedForm]] = {
+class StateDigestedForm(_Form):
+    """StateDigested, of the whole shard."""
+
+    kind: Literal["StateDigested"]
+    seq: int
+    state_digest: Annotated[bytes, PlainValidator(_bytes_from_hex)]
+    format: int
+    next_fact_offset: int
+    by: str
+    role: Annotated[DigestRole, _enum_from_name(DigestRole)]
+
+    def fact(self) -> Fact:
+        """The fact."""
+        return facts.StateDigested(self.seq, self.state_digest, self.format, self.next_fact_offset, self.by, self.role)
+
+
+FORMS: dict[str, type[FactForm | TickForm | KeyReleasedForm | StateDigestedForm]] = {
     form.__name__.removesuffix("Form"): form
     for form in (
         ActionQueuedForm,
@@ -416,6 +439,7 @@ FORMS: dict[str, type[FactForm | TickForm | KeyReleasedForm]] = {
         PeerFetchFailedForm,
         BlobsStableForm,
         BlobsStableAcknowledgedForm,
+        StateDigestedForm,
     )
 }
 """The model of each kind, by the kind's name."""

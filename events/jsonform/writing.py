@@ -79,6 +79,8 @@ _BY_NAME: dict[str, Callable[[Any], JsonObject]] = {
     "added": _digests("added"),
     "ac_pins": _digests("ac_pins"),
     "digests": _digests("digests"),
+    "state_digest": lambda data: {"state_digest": data.hex()},
+    "other_digest": lambda data: {"other_digest": data.hex()},
 }
 
 

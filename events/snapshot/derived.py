@@ -6,8 +6,11 @@ A field that is new in events/state.py belongs either here or in the format; tes
 from events.durations import Durations
 from events.state import (
     Broadcast,
+    Checkpoint,
     Client,
+    DigestReport,
     Dispatch,
+    Divergence,
     Endpoint,
     Hold,
     Instance,
@@ -40,6 +43,9 @@ DERIVED: dict[type, frozenset[str]] = {
     Hold: frozenset(),
     Shortage: frozenset(),
     Shares: frozenset(),
+    DigestReport: frozenset(),
+    Checkpoint: frozenset(),
+    Divergence: frozenset(),
     Durations: frozenset({"_every"}),
 }
 """By class of row, the fields that are made again from the others."""

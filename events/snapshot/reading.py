@@ -11,13 +11,16 @@ from events.config import parse_config, resolve
 from events.errors import SnapshotUnreadable
 from events.evolving.rows import charge, demand_of
 from events.fitting import Demand, StaticNeed, worker_totals
-from events.reasons import ClientLeaving, Outcome
+from events.reasons import ClientLeaving, DigestRole, Outcome
 from events.snapshot.derived import FORMAT
 from events.snapshot.writing import DIGEST_BYTES
 from events.state import (
     Broadcast,
+    Checkpoint,
     Client,
+    DigestReport,
     Dispatch,
+    Divergence,
     Endpoint,
     Hold,
     Instance,
@@ -134,6 +137,19 @@ class Restoring:
         for counted, counts in ((shard.ignored, row.ignored), (shard.rejected, row.rejected)):
             for count in counts:
                 counted[count.reason] = count.count
+        for report in row.digests:
+            shard.digests[report.seq] = DigestReport(
+                report.state_digest,
+                report.format,
+                report.next_fact_offset,
+                report.by,
+                DigestRole(report.role),
+                report.agreed if report.HasField("agreed") else None,
+            )
+        if row.HasField("checkpoint"):
+            shard.checkpoint = Checkpoint(*[getattr(row.checkpoint, name) for name in Checkpoint._fields])
+        if row.HasField("divergence"):
+            shard.divergence = Divergence(*[getattr(row.divergence, name) for name in Divergence._fields])
 
     def _take_requirements(self, rows: Any) -> None:
         shard = self._shard

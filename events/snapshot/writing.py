@@ -13,7 +13,7 @@ from events.config import canonical_config
 from events.snapshot.derived import FORMAT
 from events.state import Client, Dispatch, Endpoint, Instance, Operation, Shard, Worker
 from events.values import NO_DIGEST
-from proto.gen.headway.v1.snapshots_pb2 import SnapshotRows
+from proto.gen.headway.v1.snapshots_pb2 import SnapshotCheckpoint, SnapshotDivergence, SnapshotRows
 
 PART_BYTES: Final = 512 * 1024
 """About how large a part is. A single row may add as much as one fact or configuration holds."""
@@ -126,6 +126,12 @@ def _fill_header(row: Any, shard: Shard) -> None:
     for counts, counted in ((row.ignored, shard.ignored), (row.rejected, shard.rejected)):
         for reason, count in sorted(counted.items()):
             counts.add(reason=reason, count=count)
+    for seq, report in shard.digests.items():
+        row.digests.add(seq=seq, **report._asdict())
+    if shard.checkpoint is not None:
+        row.checkpoint.MergeFrom(SnapshotCheckpoint(**shard.checkpoint._asdict()))
+    if shard.divergence is not None:
+        row.divergence.MergeFrom(SnapshotDivergence(**shard.divergence._asdict()))
 
 
 def _fill_requirement(row: Any, item: tuple[int, bytes]) -> None:

@@ -1,4 +1,4 @@
-"""What changes the rows of a shard or an instance as a whole: leaders, time, refusals, parked keys, configurations, hints."""
+"""What changes the rows of a shard or an instance as a whole: leaders, time, refusals, parked keys, configurations, hints, checkpoints."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,14 @@ from events.config import parse_config, resolve
 from projections import keys
 from projections.row_access import instance_at
 from projections.table import Table
-from proto.gen.headway.v1.rows_pb2 import CounterRow, InstanceRow, OperationRow, WorkerRow
+from proto.gen.headway.v1.rows_pb2 import (
+    CheckpointRow,
+    CounterRow,
+    DivergenceRow,
+    InstanceRow,
+    OperationRow,
+    WorkerRow,
+)
 
 
 def _leader_elected(table: Table, event: e.LeaderElected) -> None:
@@ -121,6 +128,30 @@ def _hints_loaded(table: Table, event: e.HintsLoaded) -> None:
     table.put(key, row)
 
 
+def _state_digest_noted(table: Table, event: e.StateDigestNoted) -> None:
+    """Nothing follows from one report: it waits for another fold's."""
+
+
+def _checkpointed(table: Table, event: e.Checkpointed) -> None:
+    shard = table.shard
+    if shard.checkpoint is None or shard.checkpoint.seq < event.through_seq:
+        shard.checkpoint = CheckpointRow(
+            seq=event.through_seq,
+            state_digest=event.state_digest,
+            next_fact_offset=event.next_fact_offset,
+            written_by=event.written_by,
+            verified_by=event.verified_by,
+            at_us=event.at_us,
+        )
+
+
+def _checkpoint_diverged(table: Table, event: e.CheckpointDiverged) -> None:
+    shard = table.shard
+    shard.divergence = DivergenceRow(seq=event.through_seq, by=event.by, other_by=event.other_by, at_us=event.at_us)
+    if shard.checkpoint is not None and shard.checkpoint.seq == event.through_seq:
+        shard.checkpoint = None
+
+
 SHARD_FOLDS: dict[type, Callable[[Table, Any], None]] = {
     e.LeaderElected: _leader_elected,
     e.RecoveryCompleted: _recovery_completed,
@@ -135,4 +166,7 @@ SHARD_FOLDS: dict[type, Callable[[Table, Any], None]] = {
     e.InstanceResumed: _instance_resumed,
     e.RequirementDefined: _requirement_defined,
     e.HintsLoaded: _hints_loaded,
+    e.StateDigestNoted: _state_digest_noted,
+    e.Checkpointed: _checkpointed,
+    e.CheckpointDiverged: _checkpoint_diverged,
 }

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from projections.verify import blobs, entering, fleet, reporting, shardwide
+from projections.verify import blobs, digests, entering, fleet, reporting, shardwide
 from projections.verify.case import Case, FactSeen, Finding, Off, Recorded
 from projections.verify.catalogue import (
     ANSWERED,
@@ -69,6 +69,7 @@ RULES: dict[str, Callable[[Case, Any], None]] = {
     "peer_fetch_failed": blobs.fetch_failed,
     "blobs_stable": blobs.announce,
     "blobs_stable_acknowledged": blobs.acknowledge,
+    "state_digested": digests.digested,
 }
 """By the name of the fact in the wire contract."""
 

@@ -114,6 +114,11 @@ WIPED = _rule("wiped", "What another process held is wiped before the new one is
 FLAPS = _rule("flaps", "A process that restarts over and over is warned of, once per cool-down.", "F-1 - F-6")
 STABLE = _rule("stable", "Chunks of stable blobs are owed until they are acknowledged or given up.", "S-1 - S-8")
 RECOVERED = _rule("recovered", "A recovery ends at the first fact that came after the election.", "PM9, V-8")
+CHECKPOINTED = _rule(
+    "checkpointed",
+    "Digests of the state are compared: what two folds agree on is a checkpoint, else they diverge.",
+    "design 3",
+)
 
 CATALOGUE: tuple[Rule, ...] = tuple(_RULES)
 """Every rule, by its number."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from projections.verify.case import Case, Off
 from projections.verify.catalogue import READABLE, REQUIREMENTS
+from projections.verify.digests import FOLDS_OF_DIGESTS
 from projections.verify.durations import History
 from projections.verify.folds_of_endpoints import FOLDS_OF_ENDPOINTS
 from projections.verify.folds_of_holds import FOLDS_OF_HOLDS
@@ -146,6 +147,7 @@ FOLDS: dict[str, Callable[[Case, Any], None]] = {
     **FOLDS_OF_WORKERS,
     **FOLDS_OF_HOLDS,
     **FOLDS_OF_ENDPOINTS,
+    **FOLDS_OF_DIGESTS,
     "leader_elected": _leader_elected,
     "ticked": _nothing,
     "fact_ignored": _nothing,

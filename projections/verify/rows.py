@@ -310,7 +310,7 @@ class Shard:
     """Everything an audit knows."""
 
     __slots__ = (
-        "asked", "domains", "elected_seq", "epoch", "known", "now_us", "numbers", "ops", "parked", "position", "recovered_at_us",
+        "asked", "digests", "domains", "elected_seq", "epoch", "known", "now_us", "numbers", "ops", "parked", "position", "recovered_at_us",
         "recovers_at", "seq", "timers",
     )  # fmt: skip
 
@@ -324,4 +324,5 @@ class Shard:
         self.known: list[Properties] = [{}]  # requirements by number, from 1
         self.asked: dict[bytes, tuple[tuple[str, str], ...]] = {}  # requirements as facts have them, in order
         self.parked: dict[str, None] = {}
+        self.digests: dict[int, Any] = {}  # by the seq of the state, as digests.py has them
         self.timers: list[tuple[int, int, str, str, int]] = []

@@ -67,6 +67,11 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "broadcast": st.integers(0, 2**64 - 1),
     "store": st.sampled_from(("", "ac")),
     "chunk_seq": st.integers(1, U63_MAX),
+    "state_digest": st.binary(min_size=16, max_size=16),
+    "other_digest": st.binary(min_size=16, max_size=16),
+    "format": uint32,
+    "by": endpoints,
+    "seq": st.integers(1, U63_MAX),
     "config_json": st.just("{}") | st.just('{"kind":"simple"}'),
 }
 """Fields whose rule is narrower, or wider, than their type says."""

@@ -12,6 +12,7 @@ from events.codec import canonical_requirements
 from events.reasons import CacheAnswer, Outcome, RunResult, UpstreamState
 from events.values import NO_DIGEST, Digest, ResourceHint, Usage
 from tests.properties.blob_facts import BlobFacts
+from tests.properties.digest_facts import DigestFacts
 
 INSTANCES = ("main", "night")
 SHAPES = (
@@ -69,6 +70,8 @@ class World:
     drained: list[tuple[str, str]] = field(default_factory=list)
     drawn: int = 0
     blobs: BlobFacts = field(init=False)
+    digests: DigestFacts = field(default_factory=DigestFacts)
+    ticks: int = 0
 
     def __post_init__(self) -> None:
         self.blobs = BlobFacts(self.rng, self.connections, self.epochs)
@@ -81,6 +84,7 @@ class World:
     def see(self, events: list[e.Event]) -> None:
         """Note dispatches, as a worker would that reads its placements, and chunks of stable blobs, as one that reads its commands."""
         self.blobs.see(events)
+        self.digests.see(events)
         for event in events:
             if isinstance(event, e.OperationQueued):
                 self.instance_of[event.operation_id] = event.instance
@@ -122,11 +126,15 @@ class World:
             (5, self._answer),
             (4, self._relay),
             (1, self._hint),
-            (10, lambda *_: f.Tick()),
+            (10, self._tick),
             (BLOB_WEIGHT, lambda _, worker: self.blobs.next(worker)),
         )
         make = rng.choices([maker for _, maker in makers], [weight for weight, _ in makers])[0]
         return append_us, make(instance, worker)
+
+    def _tick(self, instance: str, worker: tuple[str, str]) -> f.Fact:
+        self.ticks += 1
+        return self.digests.next() if self.ticks % 3 == 0 else f.Tick()
 
     def _queue(self, instance: str, worker: tuple[str, str]) -> f.Fact:
         if self.clients and self.rng.random() < 0.05:

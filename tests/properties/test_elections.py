@@ -16,7 +16,7 @@ import pytest
 from events import events as e
 from events.codec import GENESIS_CHAIN, encode_event
 from events.decide import decide, elect
-from events.facts import Configured, Fact
+from events.facts import Configured, Fact, StateDigested, Tick
 from events.indexing import build_indexes, is_unconfirmed
 from events.reasons import WipeCause
 from events.state import Endpoint, Shard
@@ -148,7 +148,9 @@ class Comparison:
         self.offset = 0
 
     def take(self, append_us: int, fact: Fact) -> list[e.Event]:
-        """Decide the fact under both; returns what the one leader decided."""
+        """Decide the fact under both; returns what the one leader decided. A digest is of one log, so time passes instead."""
+        if isinstance(fact, StateDigested):
+            fact = Tick()
         where = f"seed {self.seed} fact {self.offset}: {fact}"
         there = self.numbers.fact(fact)
         unheard = {

@@ -400,6 +400,12 @@ def line(event: e.Event, names: dict[int, str], dispatches: dict[int, str]) -> s
             return f"{event.endpoint} confirmed"
         case e.EndpointSwept():
             return f"{event.endpoint} swept: {event.cause.name.lower()}"
+        case e.StateDigestNoted():
+            return f"{event.by} has digested event {event.through_seq}"
+        case e.Checkpointed():
+            return f"checkpoint at event {event.through_seq}: {event.written_by} and {event.verified_by} agree"
+        case e.CheckpointDiverged():
+            return f"diverged at event {event.through_seq}: {event.by} differs from {event.other_by}"
         case e.WorkerFlapping():
             return f"{event.endpoint} flaps: {event.changes} changes in {event.within_us / 1_000_000:g} s"
         case _:

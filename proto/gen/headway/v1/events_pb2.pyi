@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("seq", "cause_offset", "at_us", "leader_epoch", "chain", "leader_elected", "ticked", "log_silent", "fact_ignored", "fact_rejected", "key_parked", "key_released", "configured", "instance_paused", "instance_resumed", "requirement_defined", "operation_queued", "operation_dispatched", "operation_accepted", "operation_requeued", "operation_finished", "operation_reprioritised", "operations_forgotten", "kill_requested", "dispatch_settled", "worker_admitted", "worker_reported", "worker_drained", "worker_undrained", "worker_disconnected", "operation_joined", "client_heard", "client_left", "cache_lookup_requested", "cache_answered", "hints_loaded", "operation_forwarded", "upstream_reported", "demand_unsatisfiable", "demand_satisfiable", "hold_made", "hold_moved", "hold_released", "hold_no_candidate", "worker_idle_capped", "recovery_completed", "blobs_available", "blobs_evicted", "peer_fetch_failed", "blobs_stable", "blobs_stable_acknowledged", "stable_chunks_dropped", "locality_wiped", "endpoint_confirmed", "endpoint_swept", "worker_flapping")
+    __slots__ = ("seq", "cause_offset", "at_us", "leader_epoch", "chain", "leader_elected", "ticked", "log_silent", "fact_ignored", "fact_rejected", "key_parked", "key_released", "configured", "instance_paused", "instance_resumed", "requirement_defined", "operation_queued", "operation_dispatched", "operation_accepted", "operation_requeued", "operation_finished", "operation_reprioritised", "operations_forgotten", "kill_requested", "dispatch_settled", "worker_admitted", "worker_reported", "worker_drained", "worker_undrained", "worker_disconnected", "operation_joined", "client_heard", "client_left", "cache_lookup_requested", "cache_answered", "hints_loaded", "operation_forwarded", "upstream_reported", "demand_unsatisfiable", "demand_satisfiable", "hold_made", "hold_moved", "hold_released", "hold_no_candidate", "worker_idle_capped", "recovery_completed", "blobs_available", "blobs_evicted", "peer_fetch_failed", "blobs_stable", "blobs_stable_acknowledged", "stable_chunks_dropped", "locality_wiped", "endpoint_confirmed", "endpoint_swept", "worker_flapping", "state_digest_noted", "checkpointed", "checkpoint_diverged")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     CAUSE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,9 @@ class Event(_message.Message):
     ENDPOINT_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_SWEPT_FIELD_NUMBER: _ClassVar[int]
     WORKER_FLAPPING_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_NOTED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_DIVERGED_FIELD_NUMBER: _ClassVar[int]
     seq: int
     cause_offset: int
     at_us: int
@@ -123,7 +126,10 @@ class Event(_message.Message):
     endpoint_confirmed: EndpointConfirmed
     endpoint_swept: EndpointSwept
     worker_flapping: WorkerFlapping
-    def __init__(self, seq: _Optional[int] = ..., cause_offset: _Optional[int] = ..., at_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., chain: _Optional[bytes] = ..., leader_elected: _Optional[_Union[LeaderElected, _Mapping]] = ..., ticked: _Optional[_Union[Ticked, _Mapping]] = ..., log_silent: _Optional[_Union[LogSilent, _Mapping]] = ..., fact_ignored: _Optional[_Union[FactIgnored, _Mapping]] = ..., fact_rejected: _Optional[_Union[FactRejected, _Mapping]] = ..., key_parked: _Optional[_Union[KeyParked, _Mapping]] = ..., key_released: _Optional[_Union[_facts_pb2.KeyReleased, _Mapping]] = ..., configured: _Optional[_Union[_facts_pb2.Configured, _Mapping]] = ..., instance_paused: _Optional[_Union[_facts_pb2.InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[_facts_pb2.InstanceResumed, _Mapping]] = ..., requirement_defined: _Optional[_Union[RequirementDefined, _Mapping]] = ..., operation_queued: _Optional[_Union[OperationQueued, _Mapping]] = ..., operation_dispatched: _Optional[_Union[OperationDispatched, _Mapping]] = ..., operation_accepted: _Optional[_Union[OperationAccepted, _Mapping]] = ..., operation_requeued: _Optional[_Union[OperationRequeued, _Mapping]] = ..., operation_finished: _Optional[_Union[OperationFinished, _Mapping]] = ..., operation_reprioritised: _Optional[_Union[OperationReprioritised, _Mapping]] = ..., operations_forgotten: _Optional[_Union[OperationsForgotten, _Mapping]] = ..., kill_requested: _Optional[_Union[KillRequested, _Mapping]] = ..., dispatch_settled: _Optional[_Union[DispatchSettled, _Mapping]] = ..., worker_admitted: _Optional[_Union[WorkerAdmitted, _Mapping]] = ..., worker_reported: _Optional[_Union[_facts_pb2.WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[_facts_pb2.WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[_facts_pb2.WorkerUndrained, _Mapping]] = ..., worker_disconnected: _Optional[_Union[WorkerDisconnected, _Mapping]] = ..., operation_joined: _Optional[_Union[OperationJoined, _Mapping]] = ..., client_heard: _Optional[_Union[_facts_pb2.ClientHeard, _Mapping]] = ..., client_left: _Optional[_Union[ClientLeft, _Mapping]] = ..., cache_lookup_requested: _Optional[_Union[CacheLookupRequested, _Mapping]] = ..., cache_answered: _Optional[_Union[_facts_pb2.CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[_facts_pb2.HintsLoaded, _Mapping]] = ..., operation_forwarded: _Optional[_Union[OperationForwarded, _Mapping]] = ..., upstream_reported: _Optional[_Union[_facts_pb2.UpstreamReported, _Mapping]] = ..., demand_unsatisfiable: _Optional[_Union[DemandUnsatisfiable, _Mapping]] = ..., demand_satisfiable: _Optional[_Union[DemandSatisfiable, _Mapping]] = ..., hold_made: _Optional[_Union[HoldMade, _Mapping]] = ..., hold_moved: _Optional[_Union[HoldMoved, _Mapping]] = ..., hold_released: _Optional[_Union[HoldReleased, _Mapping]] = ..., hold_no_candidate: _Optional[_Union[HoldNoCandidate, _Mapping]] = ..., worker_idle_capped: _Optional[_Union[WorkerIdleCapped, _Mapping]] = ..., recovery_completed: _Optional[_Union[RecoveryCompleted, _Mapping]] = ..., blobs_available: _Optional[_Union[_facts_pb2.BlobsAvailable, _Mapping]] = ..., blobs_evicted: _Optional[_Union[_facts_pb2.BlobsEvicted, _Mapping]] = ..., peer_fetch_failed: _Optional[_Union[_facts_pb2.PeerFetchFailed, _Mapping]] = ..., blobs_stable: _Optional[_Union[_facts_pb2.BlobsStable, _Mapping]] = ..., blobs_stable_acknowledged: _Optional[_Union[_facts_pb2.BlobsStableAcknowledged, _Mapping]] = ..., stable_chunks_dropped: _Optional[_Union[StableChunksDropped, _Mapping]] = ..., locality_wiped: _Optional[_Union[LocalityWiped, _Mapping]] = ..., endpoint_confirmed: _Optional[_Union[EndpointConfirmed, _Mapping]] = ..., endpoint_swept: _Optional[_Union[EndpointSwept, _Mapping]] = ..., worker_flapping: _Optional[_Union[WorkerFlapping, _Mapping]] = ...) -> None: ...
+    state_digest_noted: StateDigestNoted
+    checkpointed: Checkpointed
+    checkpoint_diverged: CheckpointDiverged
+    def __init__(self, seq: _Optional[int] = ..., cause_offset: _Optional[int] = ..., at_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., chain: _Optional[bytes] = ..., leader_elected: _Optional[_Union[LeaderElected, _Mapping]] = ..., ticked: _Optional[_Union[Ticked, _Mapping]] = ..., log_silent: _Optional[_Union[LogSilent, _Mapping]] = ..., fact_ignored: _Optional[_Union[FactIgnored, _Mapping]] = ..., fact_rejected: _Optional[_Union[FactRejected, _Mapping]] = ..., key_parked: _Optional[_Union[KeyParked, _Mapping]] = ..., key_released: _Optional[_Union[_facts_pb2.KeyReleased, _Mapping]] = ..., configured: _Optional[_Union[_facts_pb2.Configured, _Mapping]] = ..., instance_paused: _Optional[_Union[_facts_pb2.InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[_facts_pb2.InstanceResumed, _Mapping]] = ..., requirement_defined: _Optional[_Union[RequirementDefined, _Mapping]] = ..., operation_queued: _Optional[_Union[OperationQueued, _Mapping]] = ..., operation_dispatched: _Optional[_Union[OperationDispatched, _Mapping]] = ..., operation_accepted: _Optional[_Union[OperationAccepted, _Mapping]] = ..., operation_requeued: _Optional[_Union[OperationRequeued, _Mapping]] = ..., operation_finished: _Optional[_Union[OperationFinished, _Mapping]] = ..., operation_reprioritised: _Optional[_Union[OperationReprioritised, _Mapping]] = ..., operations_forgotten: _Optional[_Union[OperationsForgotten, _Mapping]] = ..., kill_requested: _Optional[_Union[KillRequested, _Mapping]] = ..., dispatch_settled: _Optional[_Union[DispatchSettled, _Mapping]] = ..., worker_admitted: _Optional[_Union[WorkerAdmitted, _Mapping]] = ..., worker_reported: _Optional[_Union[_facts_pb2.WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[_facts_pb2.WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[_facts_pb2.WorkerUndrained, _Mapping]] = ..., worker_disconnected: _Optional[_Union[WorkerDisconnected, _Mapping]] = ..., operation_joined: _Optional[_Union[OperationJoined, _Mapping]] = ..., client_heard: _Optional[_Union[_facts_pb2.ClientHeard, _Mapping]] = ..., client_left: _Optional[_Union[ClientLeft, _Mapping]] = ..., cache_lookup_requested: _Optional[_Union[CacheLookupRequested, _Mapping]] = ..., cache_answered: _Optional[_Union[_facts_pb2.CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[_facts_pb2.HintsLoaded, _Mapping]] = ..., operation_forwarded: _Optional[_Union[OperationForwarded, _Mapping]] = ..., upstream_reported: _Optional[_Union[_facts_pb2.UpstreamReported, _Mapping]] = ..., demand_unsatisfiable: _Optional[_Union[DemandUnsatisfiable, _Mapping]] = ..., demand_satisfiable: _Optional[_Union[DemandSatisfiable, _Mapping]] = ..., hold_made: _Optional[_Union[HoldMade, _Mapping]] = ..., hold_moved: _Optional[_Union[HoldMoved, _Mapping]] = ..., hold_released: _Optional[_Union[HoldReleased, _Mapping]] = ..., hold_no_candidate: _Optional[_Union[HoldNoCandidate, _Mapping]] = ..., worker_idle_capped: _Optional[_Union[WorkerIdleCapped, _Mapping]] = ..., recovery_completed: _Optional[_Union[RecoveryCompleted, _Mapping]] = ..., blobs_available: _Optional[_Union[_facts_pb2.BlobsAvailable, _Mapping]] = ..., blobs_evicted: _Optional[_Union[_facts_pb2.BlobsEvicted, _Mapping]] = ..., peer_fetch_failed: _Optional[_Union[_facts_pb2.PeerFetchFailed, _Mapping]] = ..., blobs_stable: _Optional[_Union[_facts_pb2.BlobsStable, _Mapping]] = ..., blobs_stable_acknowledged: _Optional[_Union[_facts_pb2.BlobsStableAcknowledged, _Mapping]] = ..., stable_chunks_dropped: _Optional[_Union[StableChunksDropped, _Mapping]] = ..., locality_wiped: _Optional[_Union[LocalityWiped, _Mapping]] = ..., endpoint_confirmed: _Optional[_Union[EndpointConfirmed, _Mapping]] = ..., endpoint_swept: _Optional[_Union[EndpointSwept, _Mapping]] = ..., worker_flapping: _Optional[_Union[WorkerFlapping, _Mapping]] = ..., state_digest_noted: _Optional[_Union[StateDigestNoted, _Mapping]] = ..., checkpointed: _Optional[_Union[Checkpointed, _Mapping]] = ..., checkpoint_diverged: _Optional[_Union[CheckpointDiverged, _Mapping]] = ...) -> None: ...
 
 class LeaderElected(_message.Message):
     __slots__ = ("cluster_id", "facts_topic_id", "events_topic_id", "build", "facts_end")
@@ -666,3 +672,57 @@ class StableChunksDropped(_message.Message):
     through_seq: int
     chunks: int
     def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., through_seq: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
+
+class StateDigestNoted(_message.Message):
+    __slots__ = ("through_seq", "state_digest", "format", "next_fact_offset", "by", "role")
+    THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    through_seq: int
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    by: str
+    role: _reasons_pb2.DigestRole
+    def __init__(self, through_seq: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., format: _Optional[int] = ..., next_fact_offset: _Optional[int] = ..., by: _Optional[str] = ..., role: _Optional[_Union[_reasons_pb2.DigestRole, str]] = ...) -> None: ...
+
+class Checkpointed(_message.Message):
+    __slots__ = ("through_seq", "state_digest", "format", "next_fact_offset", "written_by", "verified_by")
+    THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BY_FIELD_NUMBER: _ClassVar[int]
+    VERIFIED_BY_FIELD_NUMBER: _ClassVar[int]
+    through_seq: int
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    written_by: str
+    verified_by: str
+    def __init__(self, through_seq: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., format: _Optional[int] = ..., next_fact_offset: _Optional[int] = ..., written_by: _Optional[str] = ..., verified_by: _Optional[str] = ...) -> None: ...
+
+class CheckpointDiverged(_message.Message):
+    __slots__ = ("through_seq", "state_digest", "format", "next_fact_offset", "by", "role", "other_digest", "other_fact_offset", "other_by")
+    THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    OTHER_BY_FIELD_NUMBER: _ClassVar[int]
+    through_seq: int
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    by: str
+    role: _reasons_pb2.DigestRole
+    other_digest: bytes
+    other_fact_offset: int
+    other_by: str
+    def __init__(self, through_seq: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., format: _Optional[int] = ..., next_fact_offset: _Optional[int] = ..., by: _Optional[str] = ..., role: _Optional[_Union[_reasons_pb2.DigestRole, str]] = ..., other_digest: _Optional[bytes] = ..., other_fact_offset: _Optional[int] = ..., other_by: _Optional[str] = ...) -> None: ...

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Fact(_message.Message):
-    __slots__ = ("action_queued", "worker_connected", "worker_reported", "worker_drained", "worker_undrained", "worker_gone", "dispatch_accepted", "dispatch_declined", "action_finished", "cancel_requested", "priority_requested", "instance_paused", "instance_resumed", "configured", "tick", "key_released", "client_heard", "client_gone", "cache_answered", "hints_loaded", "upstream_reported", "blobs_available", "blobs_evicted", "peer_fetch_failed", "blobs_stable", "blobs_stable_acknowledged")
+    __slots__ = ("action_queued", "worker_connected", "worker_reported", "worker_drained", "worker_undrained", "worker_gone", "dispatch_accepted", "dispatch_declined", "action_finished", "cancel_requested", "priority_requested", "instance_paused", "instance_resumed", "configured", "tick", "key_released", "client_heard", "client_gone", "cache_answered", "hints_loaded", "upstream_reported", "blobs_available", "blobs_evicted", "peer_fetch_failed", "blobs_stable", "blobs_stable_acknowledged", "state_digested")
     ACTION_QUEUED_FIELD_NUMBER: _ClassVar[int]
     WORKER_CONNECTED_FIELD_NUMBER: _ClassVar[int]
     WORKER_REPORTED_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,7 @@ class Fact(_message.Message):
     PEER_FETCH_FAILED_FIELD_NUMBER: _ClassVar[int]
     BLOBS_STABLE_FIELD_NUMBER: _ClassVar[int]
     BLOBS_STABLE_ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGESTED_FIELD_NUMBER: _ClassVar[int]
     action_queued: ActionQueued
     worker_connected: WorkerConnected
     worker_reported: WorkerReported
@@ -62,7 +63,8 @@ class Fact(_message.Message):
     peer_fetch_failed: PeerFetchFailed
     blobs_stable: BlobsStable
     blobs_stable_acknowledged: BlobsStableAcknowledged
-    def __init__(self, action_queued: _Optional[_Union[ActionQueued, _Mapping]] = ..., worker_connected: _Optional[_Union[WorkerConnected, _Mapping]] = ..., worker_reported: _Optional[_Union[WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[WorkerUndrained, _Mapping]] = ..., worker_gone: _Optional[_Union[WorkerGone, _Mapping]] = ..., dispatch_accepted: _Optional[_Union[DispatchAccepted, _Mapping]] = ..., dispatch_declined: _Optional[_Union[DispatchDeclined, _Mapping]] = ..., action_finished: _Optional[_Union[ActionFinished, _Mapping]] = ..., cancel_requested: _Optional[_Union[CancelRequested, _Mapping]] = ..., priority_requested: _Optional[_Union[PriorityRequested, _Mapping]] = ..., instance_paused: _Optional[_Union[InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[InstanceResumed, _Mapping]] = ..., configured: _Optional[_Union[Configured, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., key_released: _Optional[_Union[KeyReleased, _Mapping]] = ..., client_heard: _Optional[_Union[ClientHeard, _Mapping]] = ..., client_gone: _Optional[_Union[ClientGone, _Mapping]] = ..., cache_answered: _Optional[_Union[CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[HintsLoaded, _Mapping]] = ..., upstream_reported: _Optional[_Union[UpstreamReported, _Mapping]] = ..., blobs_available: _Optional[_Union[BlobsAvailable, _Mapping]] = ..., blobs_evicted: _Optional[_Union[BlobsEvicted, _Mapping]] = ..., peer_fetch_failed: _Optional[_Union[PeerFetchFailed, _Mapping]] = ..., blobs_stable: _Optional[_Union[BlobsStable, _Mapping]] = ..., blobs_stable_acknowledged: _Optional[_Union[BlobsStableAcknowledged, _Mapping]] = ...) -> None: ...
+    state_digested: StateDigested
+    def __init__(self, action_queued: _Optional[_Union[ActionQueued, _Mapping]] = ..., worker_connected: _Optional[_Union[WorkerConnected, _Mapping]] = ..., worker_reported: _Optional[_Union[WorkerReported, _Mapping]] = ..., worker_drained: _Optional[_Union[WorkerDrained, _Mapping]] = ..., worker_undrained: _Optional[_Union[WorkerUndrained, _Mapping]] = ..., worker_gone: _Optional[_Union[WorkerGone, _Mapping]] = ..., dispatch_accepted: _Optional[_Union[DispatchAccepted, _Mapping]] = ..., dispatch_declined: _Optional[_Union[DispatchDeclined, _Mapping]] = ..., action_finished: _Optional[_Union[ActionFinished, _Mapping]] = ..., cancel_requested: _Optional[_Union[CancelRequested, _Mapping]] = ..., priority_requested: _Optional[_Union[PriorityRequested, _Mapping]] = ..., instance_paused: _Optional[_Union[InstancePaused, _Mapping]] = ..., instance_resumed: _Optional[_Union[InstanceResumed, _Mapping]] = ..., configured: _Optional[_Union[Configured, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., key_released: _Optional[_Union[KeyReleased, _Mapping]] = ..., client_heard: _Optional[_Union[ClientHeard, _Mapping]] = ..., client_gone: _Optional[_Union[ClientGone, _Mapping]] = ..., cache_answered: _Optional[_Union[CacheAnswered, _Mapping]] = ..., hints_loaded: _Optional[_Union[HintsLoaded, _Mapping]] = ..., upstream_reported: _Optional[_Union[UpstreamReported, _Mapping]] = ..., blobs_available: _Optional[_Union[BlobsAvailable, _Mapping]] = ..., blobs_evicted: _Optional[_Union[BlobsEvicted, _Mapping]] = ..., peer_fetch_failed: _Optional[_Union[PeerFetchFailed, _Mapping]] = ..., blobs_stable: _Optional[_Union[BlobsStable, _Mapping]] = ..., blobs_stable_acknowledged: _Optional[_Union[BlobsStableAcknowledged, _Mapping]] = ..., state_digested: _Optional[_Union[StateDigested, _Mapping]] = ...) -> None: ...
 
 class ActionQueued(_message.Message):
     __slots__ = ("instance", "client_operation_id", "client_id", "invocation_id", "attached", "action_digest", "cacheable", "skip_cache_lookup", "priority", "queued_at_us", "requirements", "timeout_us", "expected_duration_us", "command", "target_id", "mnemonic")
@@ -417,3 +419,19 @@ class BlobsStableAcknowledged(_message.Message):
     connection_id: int
     chunk_seq: int
     def __init__(self, instance: _Optional[str] = ..., endpoint: _Optional[str] = ..., connection_id: _Optional[int] = ..., chunk_seq: _Optional[int] = ...) -> None: ...
+
+class StateDigested(_message.Message):
+    __slots__ = ("seq", "state_digest", "format", "next_fact_offset", "by", "role")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    by: str
+    role: _reasons_pb2.DigestRole
+    def __init__(self, seq: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., format: _Optional[int] = ..., next_fact_offset: _Optional[int] = ..., by: _Optional[str] = ..., role: _Optional[_Union[_reasons_pb2.DigestRole, str]] = ...) -> None: ...

@@ -27,6 +27,11 @@ class IgnoreReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     IGNORE_REASON_STALE_EPOCH: _ClassVar[IgnoreReason]
     IGNORE_REASON_TRANSIENT_FAILURE: _ClassVar[IgnoreReason]
     IGNORE_REASON_UNKNOWN_ENDPOINT: _ClassVar[IgnoreReason]
+    IGNORE_REASON_DIGEST_AHEAD: _ClassVar[IgnoreReason]
+    IGNORE_REASON_DIGEST_STALE: _ClassVar[IgnoreReason]
+    IGNORE_REASON_DIGEST_REPEATED: _ClassVar[IgnoreReason]
+    IGNORE_REASON_DIGEST_FORMAT: _ClassVar[IgnoreReason]
+    IGNORE_REASON_DIGEST_DIVERGED: _ClassVar[IgnoreReason]
 
 class RejectReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -233,6 +238,12 @@ class WipeCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WIPE_CAUSE_NO_EPOCH: _ClassVar[WipeCause]
     WIPE_CAUSE_DISCONNECTED: _ClassVar[WipeCause]
 
+class DigestRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DIGEST_ROLE_UNSPECIFIED: _ClassVar[DigestRole]
+    DIGEST_ROLE_WRITTEN: _ClassVar[DigestRole]
+    DIGEST_ROLE_VERIFIED: _ClassVar[DigestRole]
+
 class SweepCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SWEEP_CAUSE_UNSPECIFIED: _ClassVar[SweepCause]
@@ -281,6 +292,11 @@ IGNORE_REASON_NOT_SENT: IgnoreReason
 IGNORE_REASON_STALE_EPOCH: IgnoreReason
 IGNORE_REASON_TRANSIENT_FAILURE: IgnoreReason
 IGNORE_REASON_UNKNOWN_ENDPOINT: IgnoreReason
+IGNORE_REASON_DIGEST_AHEAD: IgnoreReason
+IGNORE_REASON_DIGEST_STALE: IgnoreReason
+IGNORE_REASON_DIGEST_REPEATED: IgnoreReason
+IGNORE_REASON_DIGEST_FORMAT: IgnoreReason
+IGNORE_REASON_DIGEST_DIVERGED: IgnoreReason
 REJECT_REASON_UNSPECIFIED: RejectReason
 REJECT_REASON_UNDECODABLE: RejectReason
 REJECT_REASON_INVALID_FIELD: RejectReason
@@ -426,6 +442,9 @@ WIPE_CAUSE_UNSPECIFIED: WipeCause
 WIPE_CAUSE_EPOCH_CHANGED: WipeCause
 WIPE_CAUSE_NO_EPOCH: WipeCause
 WIPE_CAUSE_DISCONNECTED: WipeCause
+DIGEST_ROLE_UNSPECIFIED: DigestRole
+DIGEST_ROLE_WRITTEN: DigestRole
+DIGEST_ROLE_VERIFIED: DigestRole
 SWEEP_CAUSE_UNSPECIFIED: SweepCause
 SWEEP_CAUSE_NEVER_RECONNECTED: SweepCause
 SWEEP_CAUSE_GONE: SweepCause

@@ -26,7 +26,7 @@ STAGE_CACHE_CHECK: Stage
 STAGE_FORWARDED: Stage
 
 class ShardRow(_message.Message):
-    __slots__ = ("seq", "next_offset", "events", "chain", "now_us", "leader_epoch", "elections", "elected_at_us", "facts_position", "cluster_id", "facts_topic_id", "events_topic_id", "build", "stale_events", "silences", "silent_us", "elected_seq", "recovering", "recovered_at_us", "unconfirmed")
+    __slots__ = ("seq", "next_offset", "events", "chain", "now_us", "leader_epoch", "elections", "elected_at_us", "facts_position", "cluster_id", "facts_topic_id", "events_topic_id", "build", "stale_events", "silences", "silent_us", "elected_seq", "recovering", "recovered_at_us", "unconfirmed", "checkpoint", "divergence")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,8 @@ class ShardRow(_message.Message):
     RECOVERING_FIELD_NUMBER: _ClassVar[int]
     RECOVERED_AT_US_FIELD_NUMBER: _ClassVar[int]
     UNCONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
     seq: int
     next_offset: int
     events: int
@@ -67,7 +69,37 @@ class ShardRow(_message.Message):
     recovering: bool
     recovered_at_us: int
     unconfirmed: int
-    def __init__(self, seq: _Optional[int] = ..., next_offset: _Optional[int] = ..., events: _Optional[int] = ..., chain: _Optional[bytes] = ..., now_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elections: _Optional[int] = ..., elected_at_us: _Optional[int] = ..., facts_position: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ..., stale_events: _Optional[int] = ..., silences: _Optional[int] = ..., silent_us: _Optional[int] = ..., elected_seq: _Optional[int] = ..., recovering: _Optional[bool] = ..., recovered_at_us: _Optional[int] = ..., unconfirmed: _Optional[int] = ...) -> None: ...
+    checkpoint: CheckpointRow
+    divergence: DivergenceRow
+    def __init__(self, seq: _Optional[int] = ..., next_offset: _Optional[int] = ..., events: _Optional[int] = ..., chain: _Optional[bytes] = ..., now_us: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elections: _Optional[int] = ..., elected_at_us: _Optional[int] = ..., facts_position: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., build: _Optional[str] = ..., stale_events: _Optional[int] = ..., silences: _Optional[int] = ..., silent_us: _Optional[int] = ..., elected_seq: _Optional[int] = ..., recovering: _Optional[bool] = ..., recovered_at_us: _Optional[int] = ..., unconfirmed: _Optional[int] = ..., checkpoint: _Optional[_Union[CheckpointRow, _Mapping]] = ..., divergence: _Optional[_Union[DivergenceRow, _Mapping]] = ...) -> None: ...
+
+class CheckpointRow(_message.Message):
+    __slots__ = ("seq", "state_digest", "next_fact_offset", "written_by", "verified_by", "at_us")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BY_FIELD_NUMBER: _ClassVar[int]
+    VERIFIED_BY_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    state_digest: bytes
+    next_fact_offset: int
+    written_by: str
+    verified_by: str
+    at_us: int
+    def __init__(self, seq: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., next_fact_offset: _Optional[int] = ..., written_by: _Optional[str] = ..., verified_by: _Optional[str] = ..., at_us: _Optional[int] = ...) -> None: ...
+
+class DivergenceRow(_message.Message):
+    __slots__ = ("seq", "by", "other_by", "at_us")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    OTHER_BY_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    by: str
+    other_by: str
+    at_us: int
+    def __init__(self, seq: _Optional[int] = ..., by: _Optional[str] = ..., other_by: _Optional[str] = ..., at_us: _Optional[int] = ...) -> None: ...
 
 class DispatchRow(_message.Message):
     __slots__ = ("dispatch_id", "endpoint", "connection_id", "dispatched_at_us", "accepted", "accepted_at_us", "overtook", "backfilled", "holders", "saved_bytes")

@@ -91,7 +91,7 @@ class SnapshotCount(_message.Message):
     def __init__(self, reason: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("format", "seq", "now_us", "position", "leader_epoch", "elected_seq", "recovers_at", "recovered_at_us", "cluster_id", "facts_topic_id", "events_topic_id", "parked_keys", "ignored", "rejected")
+    __slots__ = ("format", "seq", "now_us", "position", "leader_epoch", "elected_seq", "recovers_at", "recovered_at_us", "cluster_id", "facts_topic_id", "events_topic_id", "parked_keys", "ignored", "rejected", "digests", "checkpoint", "divergence")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     NOW_US_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,9 @@ class SnapshotHeader(_message.Message):
     PARKED_KEYS_FIELD_NUMBER: _ClassVar[int]
     IGNORED_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
     format: int
     seq: int
     now_us: int
@@ -120,7 +123,58 @@ class SnapshotHeader(_message.Message):
     parked_keys: _containers.RepeatedScalarFieldContainer[str]
     ignored: _containers.RepeatedCompositeFieldContainer[SnapshotCount]
     rejected: _containers.RepeatedCompositeFieldContainer[SnapshotCount]
-    def __init__(self, format: _Optional[int] = ..., seq: _Optional[int] = ..., now_us: _Optional[int] = ..., position: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elected_seq: _Optional[int] = ..., recovers_at: _Optional[int] = ..., recovered_at_us: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., parked_keys: _Optional[_Iterable[str]] = ..., ignored: _Optional[_Iterable[_Union[SnapshotCount, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[SnapshotCount, _Mapping]]] = ...) -> None: ...
+    digests: _containers.RepeatedCompositeFieldContainer[SnapshotReport]
+    checkpoint: SnapshotCheckpoint
+    divergence: SnapshotDivergence
+    def __init__(self, format: _Optional[int] = ..., seq: _Optional[int] = ..., now_us: _Optional[int] = ..., position: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., elected_seq: _Optional[int] = ..., recovers_at: _Optional[int] = ..., recovered_at_us: _Optional[int] = ..., cluster_id: _Optional[str] = ..., facts_topic_id: _Optional[str] = ..., events_topic_id: _Optional[str] = ..., parked_keys: _Optional[_Iterable[str]] = ..., ignored: _Optional[_Iterable[_Union[SnapshotCount, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[SnapshotCount, _Mapping]]] = ..., digests: _Optional[_Iterable[_Union[SnapshotReport, _Mapping]]] = ..., checkpoint: _Optional[_Union[SnapshotCheckpoint, _Mapping]] = ..., divergence: _Optional[_Union[SnapshotDivergence, _Mapping]] = ...) -> None: ...
+
+class SnapshotReport(_message.Message):
+    __slots__ = ("seq", "state_digest", "format", "next_fact_offset", "by", "role", "agreed")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    by: str
+    role: _reasons_pb2.DigestRole
+    agreed: bool
+    def __init__(self, seq: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., format: _Optional[int] = ..., next_fact_offset: _Optional[int] = ..., by: _Optional[str] = ..., role: _Optional[_Union[_reasons_pb2.DigestRole, str]] = ..., agreed: _Optional[bool] = ...) -> None: ...
+
+class SnapshotCheckpoint(_message.Message):
+    __slots__ = ("seq", "state_digest", "format", "next_fact_offset", "written_by", "verified_by", "at_us")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FACT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BY_FIELD_NUMBER: _ClassVar[int]
+    VERIFIED_BY_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    state_digest: bytes
+    format: int
+    next_fact_offset: int
+    written_by: str
+    verified_by: str
+    at_us: int
+    def __init__(self, seq: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., format: _Optional[int] = ..., next_fact_offset: _Optional[int] = ..., written_by: _Optional[str] = ..., verified_by: _Optional[str] = ..., at_us: _Optional[int] = ...) -> None: ...
+
+class SnapshotDivergence(_message.Message):
+    __slots__ = ("seq", "by", "other_by", "at_us")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    OTHER_BY_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    by: str
+    other_by: str
+    at_us: int
+    def __init__(self, seq: _Optional[int] = ..., by: _Optional[str] = ..., other_by: _Optional[str] = ..., at_us: _Optional[int] = ...) -> None: ...
 
 class SnapshotRequirement(_message.Message):
     __slots__ = ("requirement_id", "requirements")
