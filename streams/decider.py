@@ -306,17 +306,30 @@ class Decider:
     # -- what it holds ------------------------------------------------------------------------------------------------------
 
     async def _warm(self, *, to_end: bool = True) -> tuple[Fold, Follower]:
-        """The fold and its follower, made when there are none; folded to the end when asked to."""
+        """The fold and its follower, made when there are none; folded to the end when asked to, or made anew."""
+        if self._fold is not None and self._events is not None and not to_end:
+            return self._fold, self._events
         with without_collection():
-            if self._fold is None or self._events is None:
-                self._fold = fold = await start_of(self._log, self.shard, dropped=self.stats.snapshots_dropped)
-                self.stats.snapshot_seq = fold.shard.seq
-                self._events = await self._log.follow({self._events_at: fold.next_offset or None})
-            if to_end:
-                await fold_to_end(self._fold, self._events, monotonic_us=self._monotonic_us)
-        if to_end:
-            self._note_fold(self._fold)
-            await self._holders.want(prefers(self._fold.shard))
+            fold, events = await self._folded()
+            divergence = fold.shard.divergence
+            if divergence is not None and divergence.seq == self.stats.snapshot_seq:
+                # It began at a snapshot of which the events behind it say that two folds differ there.
+                self._fold = None
+                await events.close()
+                fold, events = await self._folded(contradicted=divergence.seq)
+        self._note_fold(fold)
+        await self._holders.want(prefers(fold.shard))
+        return fold, events
+
+    async def _folded(self, *, contradicted: int = 0) -> tuple[Fold, Follower]:
+        """The fold at the end of the log, begun at the newest snapshot that can be used where there is none yet."""
+        if self._fold is None or self._events is None:
+            self._fold = fold = await start_of(
+                self._log, self.shard, dropped=self.stats.snapshots_dropped, contradicted=contradicted
+            )
+            self.stats.snapshot_seq = fold.shard.seq
+            self._events = await self._log.follow({self._events_at: fold.next_offset or None})
+        await fold_to_end(self._fold, self._events, monotonic_us=self._monotonic_us)
         return self._fold, self._events
 
     async def _caught_up(self, events: Follower) -> bool:

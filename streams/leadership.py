@@ -282,8 +282,11 @@ class Leadership:
             Fenced: another leader wrote in the meantime.
         """
         self._holders.discard()
+        divergence = self.shard.divergence
+        contradicted = 0 if divergence is None else divergence.seq
         with without_collection():
-            fold = await start_of(self._log, self.number, dropped=self._stats.snapshots_dropped)
+            dropped = self._stats.snapshots_dropped
+            fold = await start_of(self._log, self.number, dropped=dropped, contradicted=contradicted)
             self._events.seek(fold.partition, fold.next_offset or await self._events.beginning_offset(fold.partition))
             self._events.resume(fold.partition)
             self.shard = fold.shard

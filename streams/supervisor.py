@@ -137,7 +137,7 @@ class Supervisor:
                 stdout=output,
                 stderr=output,
                 env=dict(part.environment),
-                preexec_fn=_die_with(os.getpid()) if sys.platform == "linux" else None,
+                preexec_fn=die_with(os.getpid()) if sys.platform == "linux" else None,
             )
         finally:
             if output is not None:
@@ -190,8 +190,8 @@ def _ended(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _die_with(parent_pid: int) -> Callable[[], None]:
-    """What a child does between fork and exec: ask the kernel to be killed when its parent ends."""
+def die_with(parent_pid: int) -> Callable[[], None]:
+    """A `preexec_fn`: what a child does between fork and exec: ask the kernel to be killed when its parent ends."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def ask() -> None:

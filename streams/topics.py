@@ -21,6 +21,9 @@ AUDIT: Final = "headway.audit.v1"
 SNAPSHOTS: Final = "headway.snapshots.v1"
 SHARDS: Final = "headway.shards.v1"
 
+SNAPSHOT_SLOTS: Final = 3
+"""Snapshots of one shard that are kept: the newest verified one, the newest one, and room for the next."""
+
 CleanupPolicy = Literal["delete", "compact"]
 TimestampType = Literal["CreateTime", "LogAppendTime"]
 
@@ -244,7 +247,7 @@ def _topic_plan(spec: TopicSpec, state: TopicState | None, load: Load) -> TopicP
     change = topic_change(spec, state)
     if spec.cleanup_policy == "compact":
         # Up to half of a compacted topic is what compaction has not removed yet (min.cleanable.dirty.ratio = 0.5).
-        kept = load.snapshot_bytes * spec.partitions if spec.name == SNAPSHOTS else _MIB
+        kept = SNAPSHOT_SLOTS * load.snapshot_bytes * spec.partitions if spec.name == SNAPSHOTS else _MIB
         return TopicPlan(change, 0, 2 * kept * load.replicas)
     daily = round(_bytes_per_s(spec, load) * _DAY_S) * load.replicas
     if spec.retention_ms is None:

@@ -57,6 +57,7 @@ NOUNS: dict[str, Noun] = {
     "replay": Noun("replay", "Fold the event log from its beginning, and check the state table against it."),
     "shadow": Noun("shadow", "Let another build decide beside the one that leads, and say where it differs."),
     "simulate": Noun("simulate", "Simulate a workload on the core, on a virtual clock."),
+    "snapshot": Noun("snapshot", "List, write, verify and use snapshots of a shard's state."),
     "state-table": Noun("state_table", "Run the read side: the scheduler state table and its views."),
     "status": Noun("status", "Show the broker, the shards and how much is queued and running."),
     "topics": Noun("topics", "Plan and make the topics and the shard map."),
@@ -89,6 +90,8 @@ _EXIT_CODES = {
     "no-such-moment": NOT_FOUND,
     "damaged-export": CHECK_FAILED,
     "HW-204": CHECK_FAILED,
+    "snapshot-unusable": CHECK_FAILED,
+    "trim-refused": CHECK_FAILED,
 }
 """By the code of the error, so that no command brings along what it does not use: 1, but for these."""
 

@@ -1,4 +1,4 @@
-"""`headway up`: broker, topics, decider, edges, read side and views on this machine, until Ctrl-C."""
+"""`headway up`: broker, topics, decider, edges, read side and views, snapshots on this machine, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(
     embedded: bool,
     worker_cores: float | None,
 ) -> None:
-    """Run everything on this machine: broker, topics, decider, edges, read side and its views, until SIGINT or SIGTERM.
+    """Run everything on this machine: broker, topics, decider, edges, read side and its views, snapshots, until SIGINT or SIGTERM.
 
     A part that crashes is started again, after a pause that grows. The decider claims every shard at its start, so a decider that runs
     elsewhere on the same cluster is fenced and stands by. Run workers beside it with `headway worker run`. A broker that
@@ -151,6 +151,7 @@ async def _run_parts(
         Part("decider", ["decider", "run", "--claim", *numbers], environment),
         Part("edges", ["edges", "run", *numbers], environment),
         Part("read-side", ["state-table", "run"], environment),
+        Part("snapshots", ["snapshot", "follow", *numbers], environment),
     ]
     directory = settings.home / "log" if logs == "files" else None
     supervisor = Supervisor(parts, log_directory=directory, say=say)
@@ -164,7 +165,7 @@ async def _run_parts(
     finally:
         stop.set()
         await asyncio.wait([telling, supervising])
-    say("decider, edges and read side stopped")
+    say("decider, edges, read side and snapshots stopped")
 
 
 async def _provision(

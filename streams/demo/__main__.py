@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from events.config import canonical_config
-from events.events import HoldNoCandidate
+from events.events import CheckpointDiverged, Checkpointed, HoldNoCandidate
 from events.facts import Configured
 from projections.story.operation import story_of_operation
 from projections.story.recorded import Recorded
@@ -51,6 +51,7 @@ from streams.traces import compress, load_openb
 
 INSTANCE = "main"
 COMMANDS = 24
+SNAPSHOTS = ["snapshot", "follow", "--shard", "0", "--every-events", "2000"]
 READY_S, DRAIN_S = 60.0, 90.0
 _TRACE = Path(__file__).parents[2] / "tests" / "fixtures" / "openb"
 
@@ -91,7 +92,8 @@ async def _perform(home: Path, trace: Path, span_s: float) -> dict[str, Any]:
     workers, deciders = worker_arguments(nodes) | scene_workers(), Deciders.on_free_ports()
     instances = dict.fromkeys((INSTANCE, *CONFIGS), 0)
     async with staged(
-        *(home, broker, workers, lambda log: provision(log, instances), say), deciders=deciders.arguments()
+        *(home, broker, workers, lambda log: provision(log, instances), say),
+        deciders={**deciders.arguments(), "snapshots": SNAPSHOTS},
     ) as stage:
         live = Live()
         following = asyncio.create_task(live.follow(stage.log))
@@ -217,6 +219,12 @@ def _report(
             f"leader epoch {takeover.leader_epoch} came "
             f"{duration(takeover.silent_us)} after the last event of the one before, and nobody decided in between"
         )
+    agreed, differed = (
+        sum(type(event) is kind for event in history.events) for kind in (Checkpointed, CheckpointDiverged)
+    )
+    say(
+        f"snapshots: {agreed} verified by another fold, {differed} contradicted; a decider that starts begins at the newest"
+    )
     say(_commands_line(tally))
     waits = found["wait_s"]
     print()

@@ -42,13 +42,28 @@ class SnapshotUnusable(StreamError):
     """One snapshot is of no use; `reason` says why, `detail` with what numbers."""
 
     code: ClassVar[str] = "snapshot-unusable"
-    runbook: ClassVar[str] = "Dropped without harm: an older one or the log itself is taken."
+    runbook: ClassVar[str] = (
+        "Dropped without harm: an older one or the log is taken. infra/runbooks/snapshots.md has the reasons."
+    )
 
     def __init__(self, what: str, reason: Unusable, detail: str = "") -> None:
         self.reason, self.detail = reason, detail
         super().__init__(
             f"{what}: {reason.sentence}" + (f" ({detail})" if detail else ""),
-            remedy="Nothing is lost: an older one or the log itself is taken instead",
+            remedy="Nothing is lost: the log has everything. `headway snapshot take` makes a new one",
+        )
+
+
+class NoSuchSnapshot(StreamError):
+    """There is no snapshot where one was asked for."""
+
+    code: ClassVar[str] = "not-found"
+    runbook: ClassVar[str] = "`headway snapshot list` shows what there is."
+
+    def __init__(self, shard: int, seq: int | None) -> None:
+        which = "no snapshot" if seq is None else f"no snapshot at event {seq}"
+        super().__init__(
+            f"shard {shard} has {which}", remedy="`headway snapshot take` makes one, `headway snapshot list` shows them"
         )
 
 
@@ -78,5 +93,45 @@ class SlotTaken(StreamError):
     def __init__(self, shard: int) -> None:
         super().__init__(
             f"another process writes a snapshot of shard {shard} now; the one begun here stays unfinished",
-            remedy="Write the snapshots of a shard from one process; the unfinished one is written over by a later one",
+            remedy="Run one `headway snapshot follow` per shard; the unfinished snapshot is written over by a later one",
         )
+
+
+class NotVerified(StreamError):
+    """The process that was to verify a snapshot ended without a verdict."""
+
+    code: ClassVar[str] = "not-verified"
+    runbook: ClassVar[str] = (
+        "The snapshot stays unverified, which harms nobody; the log lines say what ended the process."
+    )
+
+    def __init__(self, shard: int, seq: int, exit_code: int) -> None:
+        super().__init__(
+            f"verifying the snapshot of shard {shard} at event {seq} ended with exit code {exit_code}, without a verdict",
+            remedy="Read what it said above; the next snapshot is verified again, or run `headway snapshot verify` by hand",
+        )
+
+
+class NotRecorded(StreamError):
+    """A snapshot is written and verified, but no event of the log says so."""
+
+    code: ClassVar[str] = "not-recorded"
+    runbook: ClassVar[str] = "No decider leads the shard, or it is far behind: `headway status`."
+
+    def __init__(self, shard: int, seq: int, waited_s: float) -> None:
+        super().__init__(
+            f"the snapshot of shard {shard} at event {seq} is written and verified, but for {waited_s:g} s no decider has recorded that",
+            remedy="Run a decider; it records the reports when it reads them. Until then facts are not trimmed up to this snapshot",
+        )
+
+
+class TrimRefused(StreamError):
+    """Facts are not trimmed: nothing that may be relied on covers them."""
+
+    code: ClassVar[str] = "trim-refused"
+    runbook: ClassVar[str] = "Nothing was removed. Have a snapshot written and verified first: `headway snapshot take`."
+
+    def __init__(
+        self, shard: int, because: str, *, remedy: str = "Have one written and verified: `headway snapshot take`"
+    ) -> None:
+        super().__init__(f"no fact of shard {shard} is trimmed: {because}", remedy=remedy)

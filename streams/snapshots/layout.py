@@ -1,7 +1,8 @@
 """How snapshots stand in their topic: keys, headers, slots, and what is known of one before its parts are read.
 
-A shard has `SLOTS` slots, and a snapshot takes one whole: parts under `shard/slot/number`, its manifest under `shard/slot/manifest`. A new
-snapshot never goes into the slot of the newest whole one or of the newest verified one, so one that stays unfinished destroys nothing.
+A shard has `SNAPSHOT_SLOTS` slots, and a snapshot takes one whole: parts under `shard/slot/number`, its manifest under
+`shard/slot/manifest`. A new one never goes into the slot of the newest whole one or of the newest verified one, so one that stays
+unfinished destroys nothing.
 Each record names the snapshot that it is of in a header: parts that a later snapshot wrote over are never taken for those of an older one.
 
 An empty value takes a record back. Compaction keeps such a record and its key, some 80 bytes of each number that a slot ever had.
@@ -15,9 +16,6 @@ from typing import Final
 from events.snapshot import Manifest, manifest_bytes
 from streams.log import Header, Outgoing, Partition, Record
 from streams.topics import SNAPSHOTS
-
-SLOTS: Final = 3
-"""The newest verified snapshot, the newest one, and room for the next."""
 
 ID_HEADER: Final = "snapshot-id"
 STARTS_HEADER: Final = "starts-at"

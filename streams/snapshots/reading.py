@@ -17,8 +17,8 @@ from events.state import Shard
 from streams.errors import NoSuchTopic
 from streams.log import Log, Partition, bounds, records_between
 from streams.snapshots.errors import SnapshotUnusable, Unusable
-from streams.snapshots.layout import SLOTS, Found, found_in, id_of, place, slot_and_part
-from streams.topics import EVENTS, FACTS
+from streams.snapshots.layout import Found, found_in, id_of, place, slot_and_part
+from streams.topics import EVENTS, FACTS, SNAPSHOT_SLOTS
 
 _FIRST_WINDOW: Final = 16
 _GROWTH: Final = 4
@@ -39,7 +39,7 @@ async def newest_first(log: Log, shard: int) -> AsyncGenerator[Found, None]:
         return
     seen: set[int] = set()
     window = _FIRST_WINDOW
-    while end > first and len(seen) < SLOTS:
+    while end > first and len(seen) < SNAPSHOT_SLOTS:
         start = max(first, end - window)
         for found in reversed(await _manifests(log, at, start, end)):
             if found.slot not in seen:

@@ -40,10 +40,13 @@ _BEHIND: Final = (64, 20_000)
 _log = logging.getLogger("headway.snapshots")
 
 
-async def start_of(log: Log, shard: int, *, dropped: MutableMapping[str, int] | None = None) -> Fold:
+async def start_of(
+    log: Log, shard: int, *, dropped: MutableMapping[str, int] | None = None, contradicted: int = 0
+) -> Fold:
     """A fold of the shard, not live, that stands at its newest usable snapshot, or before the first event where there is none.
 
-    Read events from its `next_offset` on. `dropped` counts, by reason, the snapshots that were of no use.
+    Read events from its `next_offset` on. `dropped` counts, by reason, the snapshots that were of no use; `contradicted` is the seq of one
+    that the log says two folds differ in. Restoring makes many objects: keep the cycle collector off (`without_collection`).
 
     Raises:
         HistoryTrimmed: the first events are gone, and no snapshot can be used.
@@ -57,6 +60,8 @@ async def start_of(log: Log, shard: int, *, dropped: MutableMapping[str, int] | 
             ids = ids or await identity(log)
             try:
                 manifest = manifest_of(found)
+                if manifest.seq == contradicted:
+                    raise SnapshotUnusable(named(found), Unusable.DIVERGED)
                 check_of_this_log(found, manifest, ids)
                 await check_follows(log, found, manifest)
                 state = state_in(found, manifest, await parts_in(log, found, manifest))
@@ -72,6 +77,7 @@ async def start_of(log: Log, shard: int, *, dropped: MutableMapping[str, int] | 
                     error=error.message,
                 )
                 continue
+            say(_log, logging.INFO, "beginning at a snapshot", shard=shard, seq=manifest.seq, bytes=manifest.bytes)
             return fold_at(manifest, state)
     first, _ = await bounds(log, (EVENTS, shard))
     if first > 0:
@@ -90,9 +96,9 @@ async def state_now(log: Log, shard: int) -> Shard:
     return fold.shard
 
 
-def fold_at(manifest: Manifest, state: Shard) -> Fold:
-    """The fold that goes on behind a snapshot."""
-    fold = Fold(manifest.shard)
+def fold_at(manifest: Manifest, state: Shard, *, fused: bool = True) -> Fold:
+    """The fold that goes on behind a snapshot; `fused` as `Fold` has it."""
+    fold = Fold(manifest.shard, fused=fused)
     fold.shard, fold.chain, fold.next_offset = state, manifest.chain, manifest.next_event_offset
     return fold
 

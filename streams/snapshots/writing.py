@@ -25,7 +25,6 @@ from streams.errors import Fenced, LogUnavailable
 from streams.log import Log, Outgoing, bounds
 from streams.snapshots.errors import SlotTaken, SnapshotUnusable
 from streams.snapshots.layout import (
-    SLOTS,
     Found,
     manifest_key,
     manifest_record,
@@ -35,6 +34,7 @@ from streams.snapshots.layout import (
     taken_back,
 )
 from streams.snapshots.reading import manifest_of, newest_first
+from streams.topics import SNAPSHOT_SLOTS
 
 APPEND_BYTES: Final = 2 << 20
 """Parts of one transaction: two batches of the topic's limit would not be sent faster, and a kill loses little."""
@@ -148,19 +148,22 @@ class _Parts:
 
 
 def _free_slot(taken: Sequence[Found], keep: Collection[int]) -> int:
-    """The slot whose snapshot is missed least: none, else an unreadable one, else the oldest that need not stay."""
+    """The slot whose snapshot is missed least: none, else an unreadable one, else the oldest that need not stay.
+
+    With one to stay that is never the newest.
+    """
     worth: dict[int, int] = {}
     stays: set[int] = set()
     for found in taken:
         try:
-            manifest = manifest_of(found)
+            seq = manifest_of(found).seq
         except SnapshotUnusable:
             continue
-        if not worth or manifest.seq in keep:
-            stays.add(found.slot)
         worth[found.slot] = found.offset
+        if seq in keep:
+            stays.add(found.slot)
     # With all of them asked for the oldest goes: room for the next is worth more than a third one behind.
-    free = [slot for slot in range(SLOTS) if slot not in stays] or [*range(SLOTS)]
+    free = [slot for slot in range(SNAPSHOT_SLOTS) if slot not in stays] or [*range(SNAPSHOT_SLOTS)]
     return min(free, key=lambda slot: (worth.get(slot, -1), slot))
 
 

@@ -11,11 +11,11 @@ from events.snapshot import Manifest, parts_of, state_digest
 from streams.log import Log, Outgoing, bounds, records_between
 from streams.recovery import Fold
 from streams.snapshots.errors import HistoryTrimmed, SlotTaken
-from streams.snapshots.layout import SLOTS, Found, manifest_key, place, taken_back
+from streams.snapshots.layout import Found, manifest_key, part_record, place, taken_back
 from streams.snapshots.reading import manifest_of, newest_first, parts_in, state_in
 from streams.snapshots.recovering import start_of
 from streams.snapshots.writing import take_back_at, transactional_id, write
-from streams.topics import EVENTS, SNAPSHOTS, TOPICS
+from streams.topics import EVENTS, SNAPSHOT_SLOTS, SNAPSHOTS, TOPICS
 from tests.contract.backends import Backend
 from tests.contract.reading import read_all
 from tests.streams.deciding import Cluster, decide_all
@@ -68,11 +68,11 @@ async def test_what_is_written_is_found_and_read_back(log: Log, history: Fold) -
 
 async def test_the_newest_is_found_first_and_slots_are_used_again(log: Log, history: Fold) -> None:
     seqs = []
-    for events in range(history.shard.seq - SLOTS, history.shard.seq + 1):
+    for events in range(history.shard.seq - SNAPSHOT_SLOTS, history.shard.seq + 1):
         seqs.append((await put(log, await folded(log, events)))[1].seq)
-    assert await there(log) == seqs[: -SLOTS - 1 : -1]
+    assert await there(log) == seqs[: -SNAPSHOT_SLOTS - 1 : -1]
     assert await take_back_at(log, 1, seqs[-1]) == 1
-    assert await there(log) == seqs[-2 : -SLOTS - 1 : -1]
+    assert await there(log) == seqs[-2 : -SNAPSHOT_SLOTS - 1 : -1]
     assert (await start_of(log, 1)).shard.seq == seqs[-2]
 
 
@@ -111,3 +111,27 @@ async def test_parts_without_a_manifest_are_no_snapshot(backend: Backend, log: L
         await put(Overtaken(), history)
     assert await there(log) == [half.shard.seq]
     await writer.close()
+
+
+async def test_parts_of_another_snapshot_in_the_slot_are_not_taken(log: Log, history: Fold) -> None:
+    other = part_record(1, 0, 0, b"another", b"part of another")
+
+    class Mixing:
+        """The log of a writer behind whose parts somebody writes one of another snapshot."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(log, name)
+
+        async def open(self, name: str, *, timeout_ms: int) -> object:
+            writer = await log.open(name, timeout_ms=timeout_ms)
+
+            async def append(batches: dict) -> None:
+                await real(batches)
+                await log.publish(place(1), [other])
+
+            real, writer.append = writer.append, append
+            return writer
+
+    found, manifest = await put(Mixing(), history)
+    assert found.slot == 0
+    assert state_digest(state_in(found, manifest, await parts_in(log, found, manifest))) == manifest.state_digest

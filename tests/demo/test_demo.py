@@ -57,6 +57,7 @@ def test_the_demonstration_is_sound_on_a_real_kafka(kafka, tmp_path):
     takers = ("the standby took over", "the supervisor started the decider again", "a decider took over")
     assert any(taker in output for taker in takers)
     assert "nobody decided in between" in output
+    assert "verified by another fold, 0 contradicted" in output
     assert "24 of 24 ran with exit code 0" in output
     why, _, rest = output.split("Why the longest wait was so long:\n")[1].partition(
         "\nThe same without a hold and with one"

@@ -94,7 +94,7 @@ async def test_it_gets_ready_restarts_a_killed_part_and_stops_clean(up: Up) -> N
     children = psutil.Process(up.process.pid).children()
     up.process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(up.process.wait(), DEADLINE_S) == 0
-    assert "decider, edges and read side stopped" in up.said
+    assert "decider, edges, read side and snapshots stopped" in up.said
     assert not [child for child in children if child.is_running()]
 
 

@@ -145,7 +145,7 @@ def test_sums_keep_what_settles_apart_from_what_grows() -> None:
     by_name = {topic.change.spec.name: topic for topic in made_plan.topics}
     assert by_name[EVENTS].disk_bytes is None
     assert made_plan.growth_bytes_per_day == by_name[EVENTS].bytes_per_day > 0
-    assert by_name[SNAPSHOTS].disk_bytes == 2 * 2 * MIB
+    assert by_name[SNAPSHOTS].disk_bytes == 3 * 2 * 2 * MIB
     assert by_name[PLACEMENTS].disk_bytes == 8 * by_name[PLACEMENTS].bytes_per_day
     assert made_plan.settled_bytes == sum(topic.disk_bytes or 0 for topic in made_plan.topics)
     assert made_plan.bytes_per_day == sum(topic.bytes_per_day for topic in made_plan.topics)
