@@ -28,6 +28,7 @@ from streams.moments import Moment
 from streams.place import place_of
 from streams.replay import AnotherLog, Replayed, another_log, compare, replay
 from streams.settings import Settings, load_settings
+from streams.snapshots.checking import CheckpointHeld, checkpoints_held
 from streams.store import Store
 from streams.topics import EVENTS
 from streams.views import Views, ViewsUnreachable
@@ -50,6 +51,11 @@ MESSAGES: dict[bytes, type[Any]] = {
 @click.command("replay")
 @click.option("--shard", "shards", multiple=True, type=click.IntRange(min=0), help="Only this one [default: all].")
 @click.option("--check", is_flag=True, help="Compare with the state table, row by row, at the position it stands at.")
+@click.option(
+    "--checkpoints",
+    is_flag=True,
+    help="Fold what deciders hold, too, and compare it at every checkpoint that the log records.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -74,6 +80,7 @@ MESSAGES: dict[bytes, type[Any]] = {
 def command(
     shards: tuple[int, ...],
     check: bool,
+    checkpoints: bool,
     data_dir: Path | None,
     begin: Moment | None,
     end: Moment | None,
@@ -89,7 +96,8 @@ def command(
     """Fold the event log of each shard from its beginning, from the log alone.
 
     Says how many events there are, how fast they were folded, whether `seq` has gaps and whether the chain of digests is whole. Exit
-    code 3 when the log is damaged, or when with --check the table differs from the replay.
+    code 3 when the log is damaged, when with --check the table differs from the replay, or when with --checkpoints a state differs from the
+    one that two followers agreed on.
 
     With --from and --to it does so for a range, and says which events it holds and what stood at its two ends. With --at it gives the
     queue, the fleet and the holds of a moment. Both go through an index of the log in HEADWAY_HOME, made at the first time. A moment is
@@ -97,6 +105,8 @@ def command(
     where there are several.
     """
     narrowed = Narrowed(instance, operation, worker, queue)
+    if checkpoints and (at is not None or begin is not None or end is not None):
+        raise click.UsageError("--checkpoints compares the whole log, which goes with neither --at, --from nor --to")
     if at is not None and (begin is not None or end is not None or check):
         raise click.UsageError("--at names one moment; it goes with neither --from, --to nor --check")
     if at is None and narrowed != Narrowed():
@@ -112,7 +122,7 @@ def command(
     elif begin is not None or end is not None:
         asyncio.run(_range(shards, begin, end, file, output))
     else:
-        asyncio.run(_replay(shards, check, data_dir, file, output))
+        asyncio.run(_replay(shards, check, checkpoints, data_dir, file, output))
 
 
 async def _at(
@@ -155,7 +165,9 @@ async def _of_moments(log: Log, shards: tuple[int, ...], *moments: Moment | None
     return wanted
 
 
-async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, file: Path | None, output: str) -> None:
+async def _replay(
+    shards: tuple[int, ...], check: bool, checkpoints: bool, data_dir: Path | None, file: Path | None, output: str
+) -> None:
     settings = load_settings()
     reports: list[dict[str, Any]] = []
     async with opened(settings, file, client_id="headway-replay") as log:
@@ -168,10 +180,26 @@ async def _replay(shards: tuple[int, ...], check: bool, data_dir: Path | None, f
             report = _report(replayed)
             if rows is not None:
                 report |= await _checked(log, replayed, rows)
+            if checkpoints:
+                end = replayed.end_offset if replayed.damage is None else replayed.damage.offset
+                report["checkpoints"] = [_checkpoint(held) for held in await checkpoints_held(log, shard, end)]
             reports.append(report)
     _print(reports, check, output)
-    if any(report["damage"] or not report.get("equal", True) for report in reports):
+    if any(report["damage"] or not report.get("equal", True) or _differing(report) for report in reports):
         sys.exit(CHECK_FAILED)
+
+
+def _checkpoint(held: CheckpointHeld) -> dict[str, Any]:
+    return {
+        "seq": held.seq,
+        "state_digest": held.recorded.hex(),
+        "replayed": None if held.found is None else held.found.hex(),
+        "standing": "another format" if held.found is None else "differs" if held.differs else "matches",
+    }
+
+
+def _differing(report: Mapping[str, Any]) -> bool:
+    return any(held["standing"] == "differs" for held in report.get("checkpoints", ()))
 
 
 async def _checked(log: Log, replayed: Replayed, rows: Mapping[bytes, bytes]) -> dict[str, Any]:
@@ -310,6 +338,10 @@ def _print(reports: list[dict[str, Any]], check: bool, output: str) -> None:
         columns += [Column("rows", align="right"), Column("differing", align="right"), Column("equal", "table equal")]
     emit(reports, output, columns)
     for report in reports:
+        for held in report.get("checkpoints", ()):
+            replayed = f", replayed is {held['replayed']}" if held["standing"] == "differs" else ""
+            said = f"{held['standing']} ({held['state_digest']}{replayed})"
+            click.echo(f"shard {report['shard']}: checkpoint at event {held['seq']}: {said}")
         if report["damage"]:
             note(f"shard {report['shard']}: {report['damage']['message']}")
         if report.get("another_log"):
