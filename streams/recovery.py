@@ -218,8 +218,8 @@ async def _fold_while(
 def without_collection() -> Iterator[None]:
     """Replay with the cycle collector off; when that made many objects, they are then moved out of its sight (`gc.freeze`).
 
-    A million rows make every full collection take a second, and none of them is garbage. What an earlier replay froze is
-    looked at once more on that occasion, so a state that was dropped is freed.
+    A million rows make every full collection take a second, and none of them is garbage: they are not looked at even once. Only where an
+    earlier replay froze some is everything, so that a state which was dropped since is freed.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -230,7 +230,8 @@ def without_collection() -> Iterator[None]:
         if enabled:
             # What was made before does not count: a takeover folds little, and must not wait for a look at every row.
             if gc.get_count()[0] - before > MANY_OBJECTS:
-                gc.unfreeze()
-                gc.collect()
+                if gc.get_freeze_count():
+                    gc.unfreeze()
+                    gc.collect()
                 gc.freeze()
             gc.enable()

@@ -27,7 +27,7 @@ from streams.bench._rows import BenchFailed
 from streams.bench._said import LEADS, STARTED, last_words, moments
 from streams.leadership import transactional_id
 from streams.log import Log, Outgoing, Writer
-from streams.recovery import fold_to_end, without_collection
+from streams.recovery import fold_to_seq, without_collection
 from streams.snapshots.reading import identity
 from streams.snapshots.recovering import start_of
 from streams.snapshots.taking import take
@@ -124,13 +124,13 @@ async def _write(log: Log, writer: Writer, shard: int, history: History) -> None
     history.events.clear()
 
 
-async def write_snapshot(log: Log, shard: int) -> int:
-    """Write a snapshot of a shard as it stands; returns the seq that it covers."""
+async def write_snapshot(log: Log, shard: int, seq: int) -> int:
+    """Write a snapshot of a shard as it was at event `seq` or a few thousand behind it; returns the seq that it covers."""
     fold = await start_of(log, shard)
     events = await log.follow({fold.partition: fold.next_offset or None})
     try:
         with without_collection():
-            await fold_to_end(fold, events, monotonic_us=lambda: time.monotonic_ns() // 1000)
+            await fold_to_seq(fold, events, seq, monotonic_us=lambda: time.monotonic_ns() // 1000)
     finally:
         await events.close()
     _, manifest = await take(log, fold, await identity(log), build="bench", written_by="bench")

@@ -40,6 +40,9 @@ INCLUDED_MS: Final = 3_000.0
 DETECTED_MS: Final = INCLUDED_MS - TAKEOVER_MS
 READY_ABSENT_S: Final = 15.0
 READY_PRESENT_S: Final = 3.0
+BEHIND: Final = 200_000
+"""As many events as a snapshot may be old: what `headway snapshot follow` lets pass between two of them."""
+
 LONGEST_S: Final = 3_600.0
 SETTLE_S: Final = 30.0
 PATIENCE: Final = Patience(first_back_off_s=0.2, longest_back_off_s=0.2)
@@ -183,14 +186,17 @@ async def _restarts(home: Path, broker: BrokerEndpoint, events: int, restarts: i
             return found
 
         absent = await started("without a snapshot")
-        progress("writing a snapshot")
-        await write_snapshot(log, 0)
-        present = await started("with a snapshot")
+        progress("writing snapshots")
+        covered = await write_snapshot(log, 0, written - min(BEHIND, written // 5))
+        behind = await started("with a snapshot")
+        await write_snapshot(log, 0, written)
+        present = await started("with a snapshot of all")
     finally:
         await log.close()
     rows = [reference("events of history", written, "events"), reference("which were made in", made_s, "s")]
     for how, found, limit in (
         ("without a snapshot", absent, READY_ABSENT_S),
+        (f"with one, {written - covered:,} events behind it", behind, READY_PRESENT_S),
         ("with one at its end", present, READY_PRESENT_S),
     ):
         loaded = max(one.started_ms for one in found) / 1e3

@@ -46,6 +46,7 @@ def test_every_part_is_measured(kafka: str, monkeypatch: pytest.MonkeyPatch) -> 
             "both together, the first decision to be read",
         }
     assert limits["restart without a snapshot: leads"] == 15
+    assert sum("events behind it: leads" in case for case in limits) == 1
     assert limits["restart with one at its end: leads"] == 3
     assert all(row["value"] > 0 for row in rows.values())
     assert said[0] == "kill 1 of 2"
@@ -63,7 +64,8 @@ async def test_the_history_is_one_that_a_decider_goes_on_from() -> None:
     }
     assert counts[OperationFinished] > 1_000
     assert counts[OperationQueued] - counts[OperationDispatched] == 2_000
-    assert await write_snapshot(cluster.log, 0) == written
+    assert await write_snapshot(cluster.log, 0, 3_000) == 5_000  # the end of a batch of the fold
+    assert await write_snapshot(cluster.log, 0, written) == written
     assert (await start_of(cluster.log, 0)).shard.seq == written
     one = decider(cluster.log)
     async with running(one):

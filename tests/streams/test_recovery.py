@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
@@ -10,6 +11,7 @@ from events.codec import GENESIS_CHAIN, encode_event
 from events.decide import elect
 from events.events import LeaderElected, Ticked
 from events.state import Shard
+from streams.errors import Refused
 from streams.log import Outgoing, Record
 from streams.recovery import (
     MANY_OBJECTS,
@@ -147,6 +149,34 @@ async def test_the_fold_waits_for_an_event_that_is_committed() -> None:
     await follower.close()
 
 
+async def test_a_fold_up_to_an_end_behind_an_aborted_transaction_waits_for_no_record() -> None:
+    cluster = await Cluster.start()
+    writer = await cluster.log.open("decider-0")
+    await writer.append({EVENTS_0: [Outgoing(record.value) for record in records(1, 1)]})
+    cluster.log.fail_next_append(Refused)
+    with pytest.raises(Refused):
+        await writer.append({EVENTS_0: [Outgoing(b"aborted")]})
+    follower = await cluster.log.follow({EVENTS_0: None})
+    read, waits_ms = follower.read, []
+
+    async def counting(**how):
+        waits_ms.append(how["timeout_ms"])
+        return await read(**how)
+
+    follower.read = counting
+    fold = Fold(0)
+    assert await fold_to_end(fold, follower, monotonic_us=lambda: 0) == 2
+    assert await follower.position(EVENTS_0) == await follower.end_offset(EVENTS_0) > fold.next_offset
+    assert sum(waits_ms) <= 50
+
+
+class Cycle:
+    """What only the cycle collector frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
 def test_only_a_replay_that_makes_many_objects_is_looked_at_as_a_whole() -> None:
     """The look takes a third of a second at a million rows: not at a takeover, whatever was made before it."""
     threshold = gc.get_threshold()
@@ -162,6 +192,13 @@ def test_only_a_replay_that_makes_many_objects_is_looked_at_as_a_whole() -> None
             kept += [[] for _ in range(MANY_OBJECTS + 1_000)]
         assert gc.get_freeze_count() > len(kept)
         assert gc.isenabled()
+        dropped = Cycle()
+        gone = weakref.ref(dropped)
+        gc.freeze()
+        del dropped
+        with without_collection():
+            kept += [[] for _ in range(MANY_OBJECTS + 1_000)]
+        assert gone() is None, "a state that an earlier replay froze, and that was dropped since, is freed"
     finally:
         gc.unfreeze()
         gc.set_threshold(*threshold)
