@@ -107,6 +107,17 @@ async def test_what_was_prepared_is_dropped_when_the_broker_is_away_and_the_next
     await writer.close()
 
 
+async def test_what_was_prepared_survives_a_broker_that_restarts(near: KafkaBackend, far: KafkaLog, wire: Wire) -> None:
+    await far.prepare("shard-0", [E0], timeout_ms=10_000)
+    wire.drop()
+    writer = await far.open("shard-0", timeout_ms=10_000)
+    await writer.append({E0: one(b"e")})
+    reader = await near.log.follow({E0: None})
+    assert values(await read_some(reader, E0, 1)) == [b"e"]
+    await reader.close()
+    await writer.close()
+
+
 async def test_records_that_never_reached_the_broker_are_in_doubt_and_then_aborted(
     near: KafkaBackend, far: KafkaLog, wire: Wire
 ) -> None:
