@@ -56,6 +56,7 @@ def command(wait_s: float | None, output: str, watch: float | None) -> None:
         Column("ignored", "ignored", "right", _summed),
         Column("rejected", "rejected", "right", _summed),
         Column("parked_keys", "parked keys"),
+        Column("checkpoint", "checkpoint", "right", lambda one: "" if one is None else str(one["seq"])),
     ]
     show(
         lambda: ask_everything(settings),
@@ -173,6 +174,12 @@ def _footer(answer: Answer) -> str:
         lines.append(
             f"{least}{kinds} of action waiting that no connected worker could ever run; `headway queue list` notes them"
         )
+    for part in answer["shards"]:
+        divergence, checkpoint = part.get("divergence"), part.get("checkpoint")
+        if divergence is not None and (checkpoint is None or checkpoint["seq"] < divergence["seq"]):
+            who = f"{divergence['by']} against {divergence['other_by']}"
+            where = f"shard {part['shard']}: two folds differ in the state after event {divergence['seq']} ({who})"
+            lines.append(f"ALARM: {where}, and no later state is verified: infra/runbooks/snapshots.md")
     if not answer["shards"]:
         lines.append("no topics yet: `headway topics apply` makes them")
     return "\n".join(lines)

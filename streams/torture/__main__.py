@@ -40,9 +40,12 @@ STALLED_S = 60.0
 
 AT_ONCE = Patience(first_back_off_s=0.05, longest_back_off_s=2.0, settled_s=1.0, grace_s=5.0)
 
+SNAPSHOTS = ["snapshot", "follow", "--shard", str(SHARD), "--every-events", "300", "--every-s", "3"]
+"""Often, so that most deciders that come back begin at one."""
+
 NOUGHTS = (
     *("lost", "doubled", "failed", "over_capacity", "unexplained", "seq_gaps", "facts_undecided", "facts_redecided"),
-    *("placements_doubled", "placements_missing", "wrong_output"),
+    *("placements_doubled", "placements_missing", "states_differing", "wrong_output"),
 )
 """What must be 0."""
 
@@ -102,7 +105,7 @@ class _Torture:
         workers = {process.name: process.arguments() for process in FLEET}
         async with staged(
             *(self._home, broker, workers, lambda log: provision(log, {INSTANCE: SHARD}), self._overhear),
-            deciders=deciders.arguments(),
+            deciders={**deciders.arguments(), "snapshots": SNAPSHOTS},
             patience=AT_ONCE,
             called="torture",
         ) as stage:
@@ -253,6 +256,8 @@ def summary_of(plan: Plan, verdict: Verdict, *, table_equals_replay: bool) -> di
         "facts_redecided": verdict.facts_redecided,
         "placements_doubled": verdict.placements_doubled,
         "placements_missing": verdict.placements_missing,
+        "checkpoints": verdict.checkpoints,
+        "states_differing": verdict.states_differing,
         "wrong_output": verdict.wrong_output,
         "table_equals_replay": table_equals_replay,
         "requeued": tally.requeued,

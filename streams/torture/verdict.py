@@ -9,6 +9,7 @@ What it counts, each 0 in a sound run:
 * `facts_undecided`: facts at or below the last decided one that caused no event. `facts_redecided`: caused events in two places.
 * `placements_doubled`, `placements_missing`: dispatches and ends that do not stand exactly once among the placements, as one transaction
   would have it.
+* `states_differing`: states that two followers, or a fold of the whole log, do not agree on; `checkpoints` is how many they agreed on.
 * `wrong_output`: real commands that did not print what they should.
 """
 
@@ -21,12 +22,22 @@ from dataclasses import dataclass, field
 
 from events.codec import GENESIS_CHAIN, chain_of, check_chain, decode_event, envelope_of
 from events.errors import ChainBroken
-from events.events import Event, LeaderElected, OperationAccepted, OperationDispatched, OperationFinished
+from events.events import (
+    CheckpointDiverged,
+    Checkpointed,
+    Event,
+    LeaderElected,
+    OperationAccepted,
+    OperationDispatched,
+    OperationFinished,
+)
 from events.reasons import Outcome, PlacementEnd
 from streams.demo.tally import Tally
 from streams.demo.watching import Takeover, committed
-from streams.log import Log, Record
+from streams.log import Log, Record, bounds
 from streams.placements import ActionPlaced, placement_message, placement_of
+from streams.recovery import DamagedLog
+from streams.snapshots.checking import checkpoints_held
 from streams.topics import EVENTS, FACTS, PLACEMENTS
 from streams.torture.ledger import Ledger
 from streams.torture.plan import REAL_PREFIX, expected_output
@@ -53,6 +64,8 @@ class Verdict:
     facts_redecided: int = 0
     placements_doubled: int = 0
     placements_missing: int = 0
+    checkpoints: int = 0
+    states_differing: int = 0
     complaints: list[str] = field(default_factory=list)
 
     @property
@@ -92,6 +105,8 @@ async def judge(log: Log, published: Sequence[str]) -> Verdict:
             reading.take(record)
         facts = [record.offset async for record in committed(log, (FACTS, SHARD))]
         placements = [record async for record in committed(log, (PLACEMENTS, SHARD))]
+        if verdict.checkpoints:
+            await _judge_states(verdict, log)
     _judge_facts(verdict, facts, reading)
     _judge_placements(verdict, placements, reading)
     _judge_endings(verdict, published)
@@ -149,11 +164,30 @@ class _Reading:
                 self.dispatched.append(event.dispatch_id)
             case OperationFinished():
                 self.ended.append(event.operation_id)
+            case Checkpointed():
+                verdict.checkpoints += 1
+            case CheckpointDiverged():
+                verdict.states_differing += 1
+                verdict.complain(f"after event {event.through_seq} {event.by} has another state than {event.other_by}")
         if event.cause_offset < self.last_cause:
             verdict.facts_redecided += 1
             verdict.complain(f"event {event.seq} decides fact {event.cause_offset} again, after fact {self.last_cause}")
         self.last_cause = max(self.last_cause, event.cause_offset)
         self.causes.add(event.cause_offset)
+
+
+async def _judge_states(verdict: Verdict, log: Log) -> None:
+    """What followers that began at snapshots agreed on, against a fold of the whole log."""
+    _, end = await bounds(log, (EVENTS, SHARD))
+    try:
+        differing = [held for held in await checkpoints_held(log, SHARD, end) if held.differs]
+    except DamagedLog as error:
+        verdict.states_differing += 1
+        verdict.complain(str(error))
+        return
+    verdict.states_differing += len(differing)
+    for held in differing:
+        verdict.complain(f"the state after event {held.seq} is not the one that two followers agreed on")
 
 
 def _judge_facts(verdict: Verdict, offsets: Sequence[int], reading: _Reading) -> None:

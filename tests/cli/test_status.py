@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from events.codec import canonical_requirements
-from events.facts import ActionFinished, ActionQueued, CancelRequested, Configured, WorkerConnected
+from events.facts import ActionFinished, ActionQueued, CancelRequested, Configured, StateDigested, WorkerConnected
+from events.reasons import DigestRole
 from streams.cli import status
 
 
@@ -70,3 +71,21 @@ def test_without_either_nothing_is_said(broker, read_side):
     side = read_side([WORKER, queued("a"), queued("b"), queued("c")])
     assert "hold" not in side.run("status").stdout
     assert side.json("status")["shards"][0]["queued"] == 1
+
+
+def test_a_verified_state_is_shown_and_two_folds_that_differ_are_an_alarm_until_a_later_one_is_verified(
+    broker, read_side
+):
+    def reports(seq: int, *digests: bytes) -> list[StateDigested]:
+        roles = [DigestRole.WRITTEN, DigestRole.VERIFIED]
+        said = zip(digests, roles, strict=True)
+        return [StateDigested(seq, digest, 1, 1, f"one/{role.name.lower()}", role) for digest, role in said]
+
+    agreed, later = reports(3, b"a" * 16, b"a" * 16), reports(5, b"c" * 16, b"c" * 16)
+    differing = reports(4, b"a" * 16, b"b" * 16)
+    side = read_side([WORKER, queued("a"), *agreed])
+    assert side.json("status")["shards"][0]["checkpoint"]["seq"] == 3
+    assert "ALARM" not in side.run("status").stdout
+    said = read_side([WORKER, queued("a"), queued("b"), *agreed, *differing]).run("status").stdout
+    assert "ALARM: shard 0: two folds differ in the state after event 4 (one/verified against one/written)" in said
+    assert "ALARM" not in read_side([WORKER, queued("a"), queued("b"), *differing, *later]).run("status").stdout

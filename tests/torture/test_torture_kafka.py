@@ -48,6 +48,7 @@ def test_a_small_torture_is_sound_on_a_real_kafka(kafka, tmp_path):
     assert (found["actions"], found["finished"]) == (200, 200)
     assert (found["lost"], found["doubled"], found["over_capacity"], found["seq_gaps"]) == (0, 0, 0, 0)
     assert (found["chain_ok"], found["table_equals_replay"]) == (True, True)
+    assert found["states_differing"] == 0
     # The deaths were felt: runs were lost and begun again, and another leader took over.
     assert found["requeued"] > 0
     assert found["leader_epochs"] > 1

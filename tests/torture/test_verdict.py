@@ -10,14 +10,26 @@ import pytest
 from events import events as e
 from events import facts as f
 from events.codec import GENESIS_CHAIN, decode_event, encode_event, envelope_of
-from events.reasons import Outcome, RunResult
+from events.reasons import DigestRole, Outcome, RunResult
 from streams.log import Outgoing
 from streams.memory_log import MemoryLog
+from streams.snapshots.following import SnapshotFollower
 from streams.topics import EVENTS, FACTS, PLACEMENTS, topic_table
 from streams.torture.__main__ import NOUGHTS, complaints, summary_of
 from streams.torture.plan import draw_plan
 from streams.torture.verdict import Verdict, judge
-from tests.streams.deciding import Cluster, configured, connected, decide_all, events_of, queued
+from tests.streams.deciding import (
+    Cluster,
+    configured,
+    connected,
+    decide_all,
+    decided,
+    decider,
+    events_of,
+    leading,
+    queued,
+    running,
+)
 
 NAMES = ["a0", "a1", "command-2"]
 
@@ -177,6 +189,31 @@ async def test_an_action_that_failed_or_printed_something_else_is_found(sound):
 
     assert faults(await judge(await copied(sound, events=failing), NAMES)) == {"failed": 1}
     assert faults(await judge(await copied(sound, events=printing), NAMES)) == {"wrong_output": 1}
+
+
+async def test_states_that_two_followers_or_a_fold_of_the_whole_do_not_agree_on_are_found(sound):
+    leader = decider(sound.log)
+    async with running(leader):
+        await leading(leader)
+        assert await SnapshotFollower(sound.log, 0, name="one").take(wait_s=60)
+        await decided(leader, sound)
+    whole = await judge(await copied(sound), NAMES)
+    assert (whole.checkpoints, faults(whole)) == (1, {})
+
+    def agreeing_on_another(events: list[e.Event]) -> list[e.Event]:
+        return [
+            replace(event, state_digest=bytes(16)) if isinstance(event, e.Checkpointed) else event for event in events
+        ]
+
+    def differing(events: list[e.Event]) -> list[e.Event]:
+        last = events[-1]
+        told = e.CheckpointDiverged(
+            last.seq + 1, last.at_us, last.cause_offset, 3, b"a", 1, 1, "x", DigestRole.VERIFIED, b"b", 1, "y"
+        )
+        return [*events, told]
+
+    assert faults(await judge(await copied(sound, events=agreeing_on_another), NAMES)) == {"states_differing": 1}
+    assert faults(await judge(await copied(sound, events=differing), NAMES)) == {"states_differing": 1}
 
 
 def test_a_table_that_differs_and_a_victim_that_was_spared_are_not_sound():
