@@ -115,9 +115,11 @@ def follow(
 
 
 def _cadence(every_events: int, every_s: float) -> Cadence:
-    """The asked one; what is asked for more often than by default is not held back by what is worth a snapshot by default."""
+    """The asked one; what is asked for more often than by default is held back by nothing that is so by default."""
     usual, every_us = Cadence(), round(every_s * 1e6)
-    return Cadence(every_events, every_us, min(usual.worth_events, every_events), min(usual.gap_us, every_us))
+    if every_us >= usual.every_us:
+        return Cadence(every_events, every_us, min(usual.worth_events, every_events))
+    return Cadence(every_events, every_us, min(usual.worth_events, every_events), min(usual.gap_us, every_us), rest=0)
 
 
 async def _follow(

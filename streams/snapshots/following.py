@@ -63,17 +63,19 @@ class Cadence:
         every_events: so many events after the last one; what a decider that starts has to fold at most, more or less.
         every_us: so long after the last one, where it would save at least `worth_events`.
         worth_events: fewer are folded faster than a snapshot is looked for.
-        gap_us: never sooner than this after the last one, however many events there were.
+        gap_us: never sooner than this after the last one, however many events there were,
+        rest: nor than so many times what writing and verifying the last one took: a large state under load must not keep a core busy.
     """
 
     every_events: int = 200_000
     every_us: int = 600_000_000
     worth_events: int = 5_000
     gap_us: int = 10_000_000
+    rest: int = 10
 
-    def due(self, events: int, since_us: int) -> bool:
-        """Whether one is due `since_us` after the last one, which `events` events have followed."""
-        if since_us < self.gap_us:
+    def due(self, events: int, since_us: int, took_us: int = 0) -> bool:
+        """Whether one is due `since_us` after the last one, which took `took_us` and which `events` events have followed."""
+        if since_us < max(self.gap_us, self.rest * took_us):
             return False
         return events >= self.every_events or (since_us >= self.every_us and events >= self.worth_events)
 
@@ -144,6 +146,7 @@ class SnapshotFollower:
         self._cadence = cadence or Cadence()
         self._verifier = verifier or _verify_here
         self._monotonic_us = monotonic_us
+        self.took_us = 0  # writing the last one, and verifying it
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow until `stop` is set; a snapshot that is being written then stays unfinished. An unreachable log is waited for.
@@ -197,7 +200,9 @@ class SnapshotFollower:
         """Have the snapshot at `seq` verified. Raises what the verifier raises."""
         began_us = self._monotonic_us()
         await self._verifier(self._log, self.shard, seq, f"{self.name}/verifier")
-        self.stats.verify_us += self._monotonic_us() - began_us
+        took_us = self._monotonic_us() - began_us
+        self.took_us += took_us
+        self.stats.verify_us += took_us
 
 
 async def _verify_here(log: Log, shard: int, seq: int, by: str) -> None:
@@ -268,7 +273,7 @@ class _Following:
         if self._verifying is not None:
             return False
         events = self._fold.shard.seq - self._snapshot_seq
-        return self._owner._cadence.due(events, self._monotonic_us() - self._since_us)
+        return self._owner._cadence.due(events, self._monotonic_us() - self._since_us, self._owner.took_us)
 
     async def _write_and_verify(self) -> None:
         try:
@@ -295,7 +300,7 @@ class _Following:
         finally:
             stats.role = before
             self._since_us = self._monotonic_us()
-        took_us = self._since_us - began_us
+        self._owner.took_us = took_us = self._since_us - began_us
         self._snapshot_seq = stats.snapshot_seq = manifest.seq
         stats.snapshot_bytes = manifest.bytes
         stats.written += 1

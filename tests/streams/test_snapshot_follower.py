@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -35,7 +36,7 @@ from tests.streams.deciding import (
 from tests.streams.snapshotting import forge, same_state, seqs, snapshot
 from tests.streams.test_decider import STORY
 
-OFTEN = Cadence(every_events=10, every_us=10**12, worth_events=1, gap_us=0)
+OFTEN = Cadence(every_events=10, every_us=10**12, worth_events=1, gap_us=0, rest=0)
 
 
 def follower(log: Log, **more: object) -> SnapshotFollower:
@@ -84,6 +85,32 @@ def judged(cluster: Cluster) -> list[tuple[str, int]]:
 )
 def test_a_snapshot_is_due_after_many_events_or_after_a_while_in_which_some_came(events, since_s, due) -> None:
     assert Cadence().due(events, since_s * 1_000_000) is due
+
+
+def test_between_two_snapshots_there_is_ten_times_what_the_last_one_took() -> None:
+    assert not Cadence().due(10**9, 59_999_999, took_us=6_000_000)
+    assert Cadence().due(10**9, 60_000_000, took_us=6_000_000)
+
+
+async def test_what_verifying_takes_counts_towards_the_rest() -> None:
+    cluster, leader = await with_history()
+    now_us = 0
+
+    async def slow(log: Log, shard: int, seq: int, by: str) -> None:
+        nonlocal now_us
+        await verify_and_report(log, shard, seq, by=by)
+        now_us += 1_000
+
+    one = follower(cluster.log, cadence=replace(OFTEN, rest=10), verifier=slow, monotonic_us=lambda: now_us)
+    async with running(leader), at_work(one):
+        await leading(leader)
+        await put_and_decide(cluster, leader, *names("a"))
+        await until(lambda: one.stats.checkpoint_seq > 0)
+        await put_and_decide(cluster, leader, *names("b"))
+        await until(lambda: one.stats.seq == leader.stats.seq)
+        assert (one.stats.written, one.took_us) == (1, 1_000)
+        now_us = 11_000
+        await until(lambda: one.stats.written == 2)
 
 
 async def test_snapshots_are_written_as_events_come_and_the_log_says_that_another_fold_agrees() -> None:
